@@ -17,10 +17,7 @@ namespace lend::launch {
 void DeskState::read(Connection& one) {
   auto const arrived = read_available(one.socket, one.reader);
   if (!arrived) {
-    if (one.stage == Stage::seated) return leave(one, arrived.error().message());
-    bool const hung_up = arrived.error() == Errc::peer_lost;
-    return reject(one, hung_up ? network::StatusCode::failed : network::StatusCode::foreign,
-                  arrived.error().message());
+    return leave(one, arrived.error().message());
   }
   if (!arrived.value()) return;
   on_frame(one);
@@ -29,44 +26,36 @@ void DeskState::read(Connection& one) {
 
 void DeskState::on_frame(Connection& one) {
   auto const kind = one.reader.kind();
-  if (one.stage == Stage::hello && kind == network::FrameKind::hello) {
-    auto status = answer_hello(one.socket, one.reader, secret_, network::Purpose::sit, one.sealing);
-    if (status.code != network::StatusCode::agreed) return reject(one, status.code, status.text);
-    one.stage = one.sealing ? Stage::proof : Stage::sit;
-    return;
-  }
-  if (one.stage == Stage::proof && kind == network::FrameKind::proof) {
-    if (!one.sealing->is_proved_by(one.reader.proof()))
-      return reject(one, network::StatusCode::wrong_secret, network::another_secret().text);
-    one.reader.open_by(*one.sealing);
-    one.stage = Stage::sit;
-    return;
-  }
-  if (one.stage == Stage::sit && kind == network::FrameKind::sit) return on_sit(one);
-  if (one.stage == Stage::seated && kind == network::FrameKind::cards) return on_cards(one);
-  if (one.stage == Stage::seated && kind == network::FrameKind::status) return on_status(one);
-  if (one.stage == Stage::seated) return leave(one, "sent a frame out of turn");
-  reject(one, network::StatusCode::foreign, "sent a frame out of turn");
+  if (kind == network::FrameKind::cards) return on_cards(one);
+  if (kind == network::FrameKind::status) return on_status(one);
+  leave(one, "sent a frame out of turn");
 }
 
-void DeskState::on_sit(Connection& one) {
-  auto const sit = sit_in(one.reader);
-  if (!sit) return reject(one, network::StatusCode::foreign, sit.error().message());
+/// A client has sent its sit, or something else.
+network::Status DeskState::admit(network::Admission::Client& client) {
+  if (client.reader.kind() != network::FrameKind::sit)
+    return {network::StatusCode::foreign, "sent a frame out of turn"};
+  auto const sit = sit_in(client.reader);
+  if (!sit) return {network::StatusCode::foreign, sit.error().message()};
   auto const rank = sit.value().rank;
   // One that was started again may sit before it was noticed that its predecessor hung up.
   auto* const holder = rank < seats_.size() ? seats_[rank] : nullptr;
   if (holder != nullptr && network::has_hung_up(holder->socket.fd.get()))
     leave(*holder, "closed the connection during the exchange");
-  auto const status = table_->sit(sit.value(), who(one));
-  if (status.code != network::StatusCode::agreed) return reject(one, status.code, status.text);
-  one.stage = Stage::seated;
+  auto status = table_->sit(sit.value(), name_of(client.socket));
+  if (status.code != network::StatusCode::agreed) return status;
+  auto& one = seated_.emplace_back();
+  one.socket = std::move(client.socket);
+  one.sealing = std::move(client.sealing);
+  if (one.sealing) one.reader.open_by(*one.sealing);
   one.rank = rank;
   seats_[rank] = &one;
-  auto const at =
-      std::ranges::find_if(pending_, [&one](auto const& other) { return &other == &one; });
-  seated_.splice(seated_.end(), pending_, at);
-  if (!sends_at_once(one.socket, encode(status, one.sealing.get())))
+  auto const watched = poller_.watch(one.socket.fd.get(), network::event_input, &one);
+  if (!watched)
+    leave(one, "came when this failed: " + watched.error().message());
+  else if (!sends_at_once(one.socket, encode(status, one.sealing.get())))
     leave(one, "closed the connection when it sat");
+  return status;
 }
 
 void DeskState::on_cards(Connection& one) {
@@ -161,7 +150,7 @@ void DeskState::leave(Connection& one, std::string const& why) {
     other->owes_again = true;
   }
   for (auto* const other : std::vector{seats_})
-    if (other != nullptr && other->stage == Stage::seated) push(*other);
+    if (other != nullptr && !other->is_closed) push(*other);
 }
 
 // ---- what is sent ----
@@ -184,7 +173,8 @@ void DeskState::push(Connection& one) {
   bool const waits = one.sending.has_value();
   if (waits == one.waits_to_write) return;
   one.waits_to_write = waits;
-  watch_again(one.socket.fd.get(), waits ? event_input | EPOLLOUT : event_input, &one);
+  poller_.watch_again(one.socket.fd.get(),
+                      waits ? network::event_input | EPOLLOUT : network::event_input, &one);
 }
 
 std::optional<network::Frame> DeskState::next_frame(Connection& one) {

@@ -41,7 +41,7 @@ Error rejection_of_all(network::Acceptor& acceptor) {
 
 /// Listens, lets a connection send `bytes` and hang up, and returns what the listener says of it.
 std::string complaint_about(std::span<std::byte const> bytes) {
-  network::Acceptor acceptor{loopback_listener()};
+  auto acceptor = must(network::Acceptor::open(loopback_listener()));
   auto const raw = dial(acceptor.address());
   say(raw, bytes);
   ::shutdown(raw.fd.get(), SHUT_WR);
@@ -52,13 +52,13 @@ std::string complaint_about(std::span<std::byte const> bytes) {
 }
 
 /// Silent connections give way to newcomers at once, so that no test waits for time to pass.
-constexpr network::AcceptorLimits impatient{.pending_max = 4, .crowded_patience = 0ms};
+constexpr network::AdmissionLimits impatient{.pending_max = 4, .crowded_patience = 0ms};
 
 }  // namespace
 
 TEST_CASE("a good peer is accepted and both know each other's endpoint", "[network]") {
   auto const address = GENERATE("127.0.0.1:0", "localhost:0");
-  network::Acceptor acceptor{loopback_listener(address)};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(address)));
   GoodPeer peer{acceptor.address(), 7};
 
   auto const accepted = must(acceptor.accept(greeting_with(3), within(patience)));
@@ -75,7 +75,7 @@ TEST_CASE("a listener on IPv6 admits a good peer where the host has IPv6", "[net
     WARN("skipped: no IPv6 loopback here: " << listening.error().message());
     return;
   }
-  network::Acceptor acceptor{std::move(listening).value()};
+  auto acceptor = must(network::Acceptor::open(std::move(listening).value()));
   CHECK(acceptor.address().starts_with("[::1]:"));
   GoodPeer peer{acceptor.address()};
 
@@ -84,7 +84,7 @@ TEST_CASE("a listener on IPv6 admits a good peer where the host has IPv6", "[net
 }
 
 TEST_CASE("nobody came is said at the deadline", "[network]") {
-  network::Acceptor acceptor{loopback_listener()};
+  auto acceptor = must(network::Acceptor::open(loopback_listener()));
 
   auto const error = rejection_by(acceptor);
 
@@ -107,7 +107,7 @@ TEST_CASE("the deadline's error says why the last connection was rejected", "[ne
 }
 
 TEST_CASE("a connection is sent the reason for its rejection", "[network]") {
-  network::Acceptor acceptor{loopback_listener()};
+  auto acceptor = must(network::Acceptor::open(loopback_listener()));
   auto foreign = good_greeting();
   foreign[8] = std::byte{200};
   auto const old_timer = dial(acceptor.address());
@@ -124,7 +124,7 @@ TEST_CASE("a connection is sent the reason for its rejection", "[network]") {
 }
 
 TEST_CASE("a connection that ends after any byte leaves nothing behind", "[network]") {
-  network::Acceptor acceptor{loopback_listener()};
+  auto acceptor = must(network::Acceptor::open(loopback_listener()));
   auto const before = open_descriptors();
   auto const greeting = good_greeting();
   for (std::size_t length = 0; length <= greeting.size(); ++length) {
@@ -143,7 +143,7 @@ TEST_CASE("a connection that ends after any byte leaves nothing behind", "[netwo
 }
 
 TEST_CASE("a peer that greets well and never agrees gives way to the next", "[network]") {
-  network::Acceptor acceptor{loopback_listener(), {.patience = 50ms}};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(), {.patience = 50ms}));
   auto const mute = dial(acceptor.address());
   say(mute, good_greeting(8));
   auto const greeted_too = dial(acceptor.address());
@@ -157,8 +157,8 @@ TEST_CASE("a peer that greets well and never agrees gives way to the next", "[ne
 }
 
 TEST_CASE("a peer that was sent an endpoint is rejected when the wait for it fails", "[network]") {
-  network::Acceptor acceptor{loopback_listener(),
-                             {.patience = patience, .crowded_patience = patience}};
+  auto acceptor = must(network::Acceptor::open(
+      loopback_listener(), {.patience = patience, .crowded_patience = patience}));
   auto const first = dial(acceptor.address());
   say(first, good_greeting(8));
   auto const there =
@@ -199,7 +199,7 @@ TEST_CASE("a peer that was sent an endpoint is rejected when the wait for it fai
 }
 
 TEST_CASE("peers that come together are served one after the other", "[network]") {
-  network::Acceptor acceptor{loopback_listener(), {.pending_max = 3}};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(), {.pending_max = 3}));
   constexpr unsigned count = 8;
   std::vector<std::unique_ptr<GoodPeer>> peers;
   for (unsigned i = 0; i < count; ++i)
@@ -223,7 +223,7 @@ TEST_CASE("peers that come together are served one after the other", "[network]"
 }
 
 TEST_CASE("a good peer behind twenty bad ones is served", "[network]") {
-  network::Acceptor acceptor{loopback_listener(), impatient};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(), impatient));
   std::vector<network::Socket> bad;
   for (unsigned i = 0; i < 20; ++i) {
     bad.push_back(dial(acceptor.address()));
@@ -242,7 +242,7 @@ TEST_CASE("a good peer behind twenty bad ones is served", "[network]") {
 }
 
 TEST_CASE("a listener holds no more connections than its bound", "[network]") {
-  network::Acceptor acceptor{loopback_listener(), impatient};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(), impatient));
   std::vector<network::Socket> silent;
   for (int i = 0; i < 12; ++i) silent.push_back(dial(acceptor.address()));
 
@@ -254,7 +254,7 @@ TEST_CASE("a listener holds no more connections than its bound", "[network]") {
 }
 
 TEST_CASE("silent connections are rejected however short each wait is", "[network]") {
-  network::Acceptor acceptor{loopback_listener(), {.patience = 50ms}};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(), {.patience = 50ms}));
   auto const silent = dial(acceptor.address());
 
   CHECK(rejection_of_all(acceptor) == Errc::timed_out);
@@ -264,7 +264,8 @@ TEST_CASE("silent connections are rejected however short each wait is", "[networ
 
 TEST_CASE("a crowd of silent connections gives way to a peer however short each wait is",
           "[network]") {
-  network::Acceptor acceptor{loopback_listener(), {.pending_max = 4, .crowded_patience = 50ms}};
+  auto acceptor = must(
+      network::Acceptor::open(loopback_listener(), {.pending_max = 4, .crowded_patience = 50ms}));
   std::vector<network::Socket> silent;
   for (int i = 0; i < 4; ++i) silent.push_back(dial(acceptor.address()));
   auto const peer = dial(acceptor.address());
@@ -280,7 +281,7 @@ TEST_CASE("a crowd of silent connections gives way to a peer however short each 
 }
 
 TEST_CASE("without descriptors silent connections give way to a peer", "[network]") {
-  network::Acceptor acceptor{loopback_listener(), {.crowded_patience = 50ms}};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(), {.crowded_patience = 50ms}));
   auto const silent = dial(acceptor.address());
   auto const silent_too = dial(acceptor.address());
   auto const peer = dial(acceptor.address());
@@ -295,7 +296,7 @@ TEST_CASE("without descriptors silent connections give way to a peer", "[network
 TEST_CASE("a listening socket that fails ends the wait", "[network]") {
   auto listening = loopback_listener();
   auto const fd = listening.fd.get();
-  network::Acceptor acceptor{std::move(listening)};
+  auto acceptor = must(network::Acceptor::open(std::move(listening)));
   REQUIRE(::shutdown(fd, SHUT_RDWR) == 0);
 
   CHECK(error_of(acceptor.accept(greeting_with(1), within(patience))) == Errc::system_failed);
@@ -311,7 +312,7 @@ TEST_CASE("nobody who met a wait without memory is left to the next one", "[netw
   bool was_felt = true;
   for (std::uint64_t allowed = 0; was_felt; ++allowed) {
     CAPTURE(allowed);
-    network::Acceptor acceptor{loopback_listener()};
+    auto acceptor = must(network::Acceptor::open(loopback_listener()));
     auto const first = dial(acceptor.address());
     say(first, greeting(8));
     say(first, agreed_in_words);
@@ -341,7 +342,7 @@ TEST_CASE("nobody who met a wait without memory is left to the next one", "[netw
 }
 
 TEST_CASE("connections that drip and flood do not keep a good peer out", "[network]") {
-  network::Acceptor acceptor{loopback_listener()};
+  auto acceptor = must(network::Acceptor::open(loopback_listener()));
   std::atomic<bool> over{false};
   std::thread dripping{[&] {
     auto const raw = dial(acceptor.address());
@@ -377,7 +378,7 @@ TEST_CASE("random bytes never join", "[network]") {
   for (auto const seed : seeds(5)) {
     CAPTURE(seed);
     std::mt19937_64 random{seed};
-    network::Acceptor acceptor{loopback_listener(), impatient};
+    auto acceptor = must(network::Acceptor::open(loopback_listener(), impatient));
     auto const before = open_descriptors();
     std::vector<network::Socket> crowd;
     for (int round = 0; round < 60; ++round) {

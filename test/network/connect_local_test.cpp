@@ -70,8 +70,8 @@ TEST_CASE("a local socket refuses a process of another user, and is refused by o
     return;
   }
   auto const address = abstract_name();
-  network::Acceptor acceptor{
-      must(network::open_listening(std::array{must(network::parse_local_address(address))}))};
+  auto acceptor = must(network::Acceptor::open(
+      must(network::open_listening(std::array{must(network::parse_local_address(address))}))));
   PeerProcess stranger{[&address](Wire const& wire) {
     if (::setresuid(other_user, other_user, other_user) != 0 || !wire.say()) return 2;
     auto const listener = network::connect_with_retry(

@@ -202,7 +202,7 @@ TEST_CASE("an endpoint of another kind is rejected on both sides with the reason
     CHECK_THAT(must(heard).text, Catch::Contains(other));
   }
   SECTION("the connecting side is lend") {
-    network::Acceptor acceptor{loopback_listener()};
+    auto acceptor = must(network::Acceptor::open(loopback_listener()));
     Result<network::Status> heard = Errc::timed_out;
     std::thread acting{[&] {
       auto const accepted = must(acceptor.accept(actor.greeting, within(patience)));

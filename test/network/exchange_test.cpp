@@ -67,7 +67,7 @@ TEST_CASE("sides of two versions of the exchange each name both", "[network]") {
   auto const both = Catch::Contains("speaks version 3 of the exchange, this side 4");
   CHECK_THAT(error_from(old_hello).message(), both);
 
-  network::Acceptor acceptor{loopback_listener()};
+  auto acceptor = must(network::Acceptor::open(loopback_listener()));
   auto const old_peer = dial(acceptor.address());
   say(old_peer, old_hello);
   std::string complaint;

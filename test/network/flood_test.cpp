@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t wanted = 4000;
 
 // Both as the library has them: a peer behind 4,000 silent connections waits half a second at most.
-constexpr network::AcceptorLimits limits{};
+constexpr network::AdmissionLimits limits{};
 static_assert(wanted / limits.pending_max * limits.crowded_patience <= 500ms);
 
 /// As many descriptors as this process may have, for a while.
@@ -71,7 +71,7 @@ TEST_CASE("a peer gets in beside thousands of connections that send no greeting"
   // Where the peer is not scheduled for the 100 ms that it has for its answer, again.
   bool is_in = false;
   for (int tries = 0; !is_in && tries < 3; ++tries) {
-    network::Acceptor acceptor{loopback_listener()};
+    auto acceptor = must(network::Acceptor::open(loopback_listener()));
     std::vector<network::Socket> crowd;
     for (std::size_t i = 0; i < count; ++i) {
       crowd.push_back(dial(acceptor.address()));
@@ -94,12 +94,12 @@ TEST_CASE("a peer gets in beside thousands of connections that send no greeting"
 }
 
 TEST_CASE("a connection that has sent nothing takes no place from one that has", "[network]") {
-  constexpr network::AcceptorLimits one_place{
+  constexpr network::AdmissionLimits one_place{
       .pending_max = 1, .patience = patience, .crowded_patience = patience};
   // The kernel keeps a silent connection for a second; where this thread sleeps longer, again.
   bool is_in = false;
   for (int tries = 0; !is_in && tries < 20; ++tries) {
-    network::Acceptor acceptor{loopback_listener(), one_place};
+    auto acceptor = must(network::Acceptor::open(loopback_listener(), one_place));
     auto const silent = dial(acceptor.address());
     auto const peer = dial(acceptor.address());
     say(peer, good_greeting(9));
@@ -107,4 +107,32 @@ TEST_CASE("a connection that has sent nothing takes no place from one that has",
     is_in = acceptor.accept(greeting_with(1), within(500ms)).has_value();
   }
   CHECK(is_in);
+}
+
+TEST_CASE("an admission whose places are taken sleeps until a client may give way", "[network]") {
+  auto const admit = [](network::Admission::Client&) {
+    return network::Status{network::StatusCode::foreign, "came"};
+  };
+  std::vector<network::Socket> listening;
+  listening.push_back(loopback_listener());
+  auto const admission = must(network::Admission::open(
+      std::move(listening), {}, network::Purpose::connect,
+      {.pending_max = 1, .patience = patience, .crowded_patience = patience}));
+  auto const silent = dial(admission->address());
+  auto const other = dial(admission->address());
+  say(silent, bytes_of("l"));
+  say(other, good_greeting());
+  auto const is_readable = [&] {
+    pollfd waiting{admission->descriptor(), POLLIN, 0};
+    return must(network::wait_for({&waiting, 1}, within(1s)));
+  };
+
+  int serves = 0;
+  while (serves < 100 && is_readable()) {
+    must(admission->serve(admit));
+    ++serves;
+  }
+
+  CHECK(serves < 10);
+  CHECK(admission->clients() == 1);
 }

@@ -98,7 +98,7 @@ std::optional<Error> what_became_of(Result<network::Peer> const& peer) {
 /// A whole exchange, up to both sides' readiness, with somebody in between.
 Outcome exchange(std::string_view here, std::string_view there, Change to_listener = nothing,
                  Change to_connecting = nothing) {
-  network::Acceptor acceptor{loopback_listener(), {}, secret_of(here)};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(), {}, secret_of(here)));
   Between between{acceptor.address(), std::move(to_listener), std::move(to_connecting)};
   Outcome outcome;
   Cancellation over;
@@ -202,7 +202,7 @@ TEST_CASE("whatever byte of a sealed exchange is changed, neither side connects"
 TEST_CASE("a stranger who sends a side's own proof back has proved nothing", "[network]") {
   if (!has_secrets()) return;
   SECTION("to a listener") {
-    network::Acceptor acceptor{loopback_listener(), {}, secret_of(right_secret)};
+    auto acceptor = must(network::Acceptor::open(loopback_listener(), {}, secret_of(right_secret)));
     auto const stranger = dial(acceptor.address());
     say(stranger, secret_hello());
     std::thread answering{[&] {
@@ -234,7 +234,7 @@ TEST_CASE("what a peer once said does not let another in", "[network]") {
   if (!has_secrets()) return;
   auto const recorded = exchange(right_secret, right_secret);
   REQUIRE_FALSE(recorded.listening.has_value());
-  network::Acceptor acceptor{loopback_listener(), {}, secret_of(right_secret)};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(), {}, secret_of(right_secret)));
   auto const stranger = dial(acceptor.address());
   say(stranger, recorded.to_listener);
 
@@ -285,7 +285,7 @@ TEST_CASE("two exchanges with one secret have no key in common, and those withou
 TEST_CASE("a key that makes the same of every other is refused by either side", "[network]") {
   if (!has_secrets()) return;
   auto const bad_hello = secret_hello(network::PublicKey{});
-  network::Acceptor acceptor{loopback_listener(), {}, secret_of(right_secret)};
+  auto acceptor = must(network::Acceptor::open(loopback_listener(), {}, secret_of(right_secret)));
   auto const stranger = dial(acceptor.address());
   say(stranger, bad_hello);
   std::string complaint;

@@ -53,8 +53,8 @@ Result<Listener> Listener::open(std::string_view address, ExchangeOptions option
   LEND_TRY(candidates, network::candidates_at(address, false));
   LEND_TRY(listening, network::open_listening(candidates));
   network::SocketFile file{candidates.front()};
-  return Listener{std::make_unique<State>(
-      State{std::move(file), network::Acceptor{std::move(listening), {}, std::move(secret)}})};
+  LEND_TRY(acceptor, network::Acceptor::open(std::move(listening), {}, std::move(secret)));
+  return Listener{std::make_unique<State>(State{std::move(file), std::move(acceptor)})};
 }
 
 std::string const& Listener::address() const noexcept {

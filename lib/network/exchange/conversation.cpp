@@ -112,8 +112,8 @@ Result<ConversationListener> ConversationListener::open(std::string_view address
   LEND_TRY(candidates, candidates_at(address, false));
   LEND_TRY(listening, open_listening(candidates));
   SocketFile file{candidates.front()};
-  return ConversationListener{
-      std::move(file), Acceptor{std::move(listening), {}, std::move(secret), Purpose::examine}};
+  LEND_TRY(acceptor, Acceptor::open(std::move(listening), {}, std::move(secret), Purpose::examine));
+  return ConversationListener{std::move(file), std::move(acceptor)};
 }
 
 Result<Conversation> ConversationListener::accept(Deadline deadline) {
