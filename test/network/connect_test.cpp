@@ -15,11 +15,6 @@ using namespace lend::test;
 
 namespace {
 
-/// What these tests do ends in a channel, which endpoints alone do not make on every device.
-bool cannot_connect() {
-  return lacks(open_test_device(), &DeviceCapabilities::endpoints);
-}
-
 /// Sends and receives a word, in either order; the word that came. No checks: any thread.
 std::string swap_words(Station const& station, Channel& channel, bool first) {
   auto memory = must(station.domain.allocate(64));

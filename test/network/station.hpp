@@ -14,4 +14,9 @@ struct Station {
   [[nodiscard]] PreparedChannel prepared() const { return must(prepare_channel(domain, {})); }
 };
 
+/// What some tests do ends in a channel, which endpoints alone do not make on every device.
+inline bool cannot_connect() {
+  return lacks(open_test_device(), &DeviceCapabilities::endpoints);
+}
+
 }  // namespace lend::test

@@ -9,8 +9,12 @@
 #include <lend/channel/channel.hpp>
 #include <lend/verbs/endpoint.hpp>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +22,9 @@
 namespace lend {
 
 class Meeting;
+namespace network {
+struct ListenerState;
+}
 
 /// What both sides of an exchange agree on beforehand.
 struct ExchangeOptions {
@@ -29,10 +36,40 @@ struct ExchangeOptions {
   std::string secret{};
 };
 
+/// A client that proved that it knows the secret, where there is one, and said what it connects.
+/// What it says is untrusted.
+struct Arrival {
+  std::uint64_t id = 0;               ///< 1, 2, ... of this listener
+  std::string address{};              ///< as TCP saw it; of a local client its process
+  Endpoint endpoint{};                ///< its own
+  std::span<std::byte const> note{};  ///< of its meet(); until the call returns
+};
+
+/// A client that is connected.
+template <class Made>
+struct Accepted {
+  std::uint64_t id = 0;  ///< of its Arrival
+  Made made;
+};
+
+/// What a listener in an event loop holds at a time. A client takes 4 KiB and a descriptor, and
+/// those that connect an end each.
+struct ListenerLimits {
+  std::size_t unproven_max = 1024;           ///< clients without an end; more wait in the kernel
+  std::size_t connecting_max = 64;           ///< ends prepared, not connected; more clients wait
+  std::chrono::milliseconds patience{2000};  ///< to prove and greet, to agree, and to connect
+};
+
 /// A TCP port on which peers are accepted. One thread at a time.
 ///
 /// Use it if the system chooses the port, or to accept several channels; for one channel on a known
-/// port, `listen()` is the same in one call.
+/// port, `listen()` is the same in one call. accept() waits for one peer; a server in an event loop
+/// calls begin(), and poll() whenever descriptor() is readable:
+///
+///     LEND_TRYV(listener.begin([&](Arrival const&) { return prepare_channel(domain, options); }));
+///     // then, until there is none:
+///     LEND_TRY(accepted, listener.poll());
+///     if (accepted) channels.emplace(accepted->id, std::move(accepted->made));
 class LEND_EXPORT Listener {
  public:
   /// Binds to `address`, "host:port" or "[IPv6]:port"; port 0 lets the system choose. [::] means
@@ -79,10 +116,39 @@ class LEND_EXPORT Listener {
   [[nodiscard]] Result<Meeting> meet(Endpoint const& endpoint, std::span<std::byte const> note,
                                      Deadline deadline);
 
+  // ---- in the program's own event loop ----
+
+  /// Makes an end for a client. An error rejects the client, which learns its message.
+  using Prepare = std::function<Result<PreparedChannel>(Arrival const&)>;
+  /// From now on poll() accepts; accept() and meet() are refused.
+  /// Errors:  invalid_argument  a limit is 0 or less, or begun before.
+  ///          stale_handle      the listener was moved from.
+  [[nodiscard]] Result<void> begin(Prepare prepare, ListenerLimits const& limits = {});
+  /// Readable while poll() has something to do; for poll(2), or epoll in level-triggered mode. The
+  /// same for the listener's whole life.
+  [[nodiscard]] int descriptor() const noexcept;
+  /// Serves all clients without waiting, and takes up to 64 new ones. One that is connected, or
+  /// nothing: call it again until there is nothing.
+  ///
+  /// Clients delay no one: each is read when it has sent something, and one that fails, hangs up,
+  /// sends garbage or is late ends alone. Those that have proved nothing give way to newcomers as
+  /// with accept(). Those that stop after their greeting keep a place of `connecting_max` for
+  /// `patience`. The time in which the program does not poll counts against none.
+  ///
+  /// The trap: on RoCE the kernel may take 1 s to resolve one client's hardware address.
+  /// Errors:  exhausted, system_failed  the listening socket; call it again.
+  ///          invalid_argument  begin() was not called.
+  ///          stale_handle      the listener was moved from.
+  ///          And what `prepare` throws: the client waits then.
+  [[nodiscard]] Result<std::optional<Accepted<Channel>>> poll();
+  /// The last client that was rejected, and why; empty: none.
+  [[nodiscard]] std::string const& last_rejected() const noexcept;
+
  private:
-  struct State;
-  explicit Listener(std::unique_ptr<State> state) noexcept;
-  std::unique_ptr<State> state_;
+  friend class TransportListener;
+  explicit Listener(std::unique_ptr<network::ListenerState> state) noexcept;
+  [[nodiscard]] network::ListenerState& state() const noexcept;  // stops where it was moved from
+  std::unique_ptr<network::ListenerState> state_;
 };
 
 /// Blocks until one peer has connected to `address`, and connects `prepared` to it.

@@ -19,16 +19,18 @@ Result<Acceptor> Acceptor::open(Socket listening, AdmissionLimits limits, Secret
   return Acceptor{std::move(admission), std::move(poller)};
 }
 
+// ---- one peer, which is waited for ----
+
 Result<Peer> Acceptor::accept(Greeting const& ours, Deadline deadline) {
-  begin(Clock::now());
+  begin_call(Clock::now());
   struct Ending {
     Acceptor& acceptor;
-    ~Ending() { acceptor.end(); }
+    ~Ending() { acceptor.end_call(); }
   } const ending{*this};
   for (;;) {
     expire(Clock::now());
-    offer_endpoint(ours, Clock::now());
-    if (auto served = wait_and_serve(deadline); !served) {
+    offer(1, [&](Guest const&) -> Result<Greeting> { return ours; });
+    if (auto served = serve(sooner(deadline, Deadline{next_event()})); !served) {
       withdraw_offer(StatusCode::failed,
                      "came when the listener failed: " + served.error().message());
       return served.error();
@@ -47,16 +49,16 @@ Result<Peer> Acceptor::accept(Greeting const& ours, Deadline deadline) {
 }
 
 /// No client was served since the last call: that time does not count against their patience.
-void Acceptor::begin(Clock::time_point now) noexcept {
+void Acceptor::begin_call(Clock::time_point now) noexcept {
   admission_->forget_rejected();
   admission_->excuse(now - ended_);
 }
 
 /// However the call ends, also by std::bad_alloc: no client keeps our endpoint, or a complete frame
 /// that was not looked at.
-void Acceptor::end() noexcept {
+void Acceptor::end_call() noexcept {
   for (auto& one : guests_) {
-    if (one.stage == Stage::waiting || !one.peer.socket.fd) continue;
+    if (!is_connecting(one)) continue;
     poller_.forget(one.peer.socket.fd.get());
     one.stage = Stage::closed;
   }
@@ -64,49 +66,140 @@ void Acceptor::end() noexcept {
   ended_ = Clock::now();
 }
 
-void Acceptor::expire(Clock::time_point now) {
+void Acceptor::withdraw_offer(StatusCode code, std::string const& clause) {
   for (auto& one : guests_)
-    if (one.stage == Stage::offered && now - one.since >= admission_->limits().patience)
-      reject(one, StatusCode::too_slow, "did not agree in time");
+    if (is_connecting(one)) reject(one, code, clause);
   erase_closed();
 }
 
-void Acceptor::offer_endpoint(Greeting const& ours, Clock::time_point now) {
+Error Acceptor::too_late(Deadline deadline) const {
+  std::string const last = last_rejected().empty() ? "" : "; last rejected: " + last_rejected();
+  return base::gave_up(deadline, "no peer connected to " + address(),
+                       "; start the connecting side or wait longer" + last);
+}
+
+// ---- many peers, in an event loop ----
+
+void Acceptor::begin(Prepare prepare, AdmissionLimits const& limits, std::size_t connecting_max) {
+  admission_->forget_rejected();
+  admission_->set_limits(limits);
+  prepare_ = std::move(prepare);
+  connecting_max_ = connecting_max;
+}
+
+Result<std::optional<Acceptor::Connected>> Acceptor::poll() {
+  // However the call ends, also by an exception of the program's.
+  struct Ending {
+    Acceptor& acceptor;
+    ~Ending() {
+      acceptor.due_ = acceptor.next_event();
+      acceptor.poller_.wake_at(Deadline{acceptor.due_});
+    }
+  } const ending{*this};
+  auto const now = Clock::now();
+  // The time in which the program should have called and did not counts against none.
+  if (now > due_)
+    for (auto& one : guests_) one.since += now - due_;
+  auto const served = serve(Deadline{now});
+  for (auto& one : guests_)
+    if (one.stage == Stage::agreed) connect(one);
+  expire(Clock::now());
+  offer(connecting_max_, [this](Guest& one) { return prepare(one); });
+  auto connected = take_connected();
+  if (!served && !connected) return served.error();
+  return connected;
+}
+
+Result<Greeting> Acceptor::prepare(Guest& one) {
+  auto const& theirs = one.peer.greeting;
+  one.id = ++arrivals_;
+  LEND_TRY(offer, prepare_({.id = one.id,
+                            .address = name_of(one.peer.socket),
+                            .endpoint = theirs.endpoint,
+                            .note = std::as_bytes(std::span{theirs.note})}));
+  one.offer = std::move(offer);
+  return one.offer->greeting();
+}
+
+/// Our end, and tells the client.
+void Acceptor::connect(Guest& one) {
+  auto const made = one.offer->connect(one.peer.greeting);
+  if (!made) {
+    bool const misfits = made.error() == Errc::incompatible_peer;
+    return reject(one, misfits ? StatusCode::incompatible : StatusCode::failed,
+                  made.error().message());
+  }
+  if (!sends_at_once(one.peer.socket,
+                     encode(Status{StatusCode::ready, {}}, one.peer.sealing.get())))
+    return reject(one, StatusCode::failed, "closed the connection before it was connected");
+  one.stage = Stage::settling;
+  one.since = Clock::now();
+}
+
+std::optional<Acceptor::Connected> Acceptor::take_connected() {
+  auto const found = std::ranges::find(guests_, Stage::connected, &Guest::stage);
+  if (found == guests_.end()) return std::nullopt;
+  Connected connected{found->id, std::move(found->offer)};
+  guests_.erase(found);
+  return connected;
+}
+
+// ---- both ----
+
+void Acceptor::expire(Clock::time_point now) {
   for (auto& one : guests_) {
-    if (one.stage == Stage::offered) break;
-    auto const& socket = one.peer.socket;
-    auto status = validate(one.peer.greeting, ours);
+    if (!is_connecting(one) || now - one.since < admission_->limits().patience) continue;
+    reject(
+        one, StatusCode::too_slow,
+        one.stage == Stage::offered ? "did not agree in time" : "did not connect its end in time");
+  }
+  erase_closed();
+}
+
+template <class Make>
+void Acceptor::offer(std::size_t connecting_max, Make const& make) {
+  auto connecting = static_cast<std::size_t>(std::ranges::count_if(guests_, is_connecting));
+  for (auto& one : guests_) {
+    if (connecting >= connecting_max) break;
+    if (one.stage != Stage::waiting) continue;
+    Result<Greeting> const ours = make(one);
+    if (!ours) {
+      reject(one, StatusCode::failed, "was refused: " + ours.error().message());
+      continue;
+    }
+    auto status = validate(one.peer.greeting, ours.value());
     if (status.code != StatusCode::agreed) {
       reject(one, status.code, std::move(status.text));
-    } else if (!sends_at_once(socket, encode(ours, one.peer.sealing.get()))) {
+    } else if (!sends_at_once(one.peer.socket, encode(ours.value(), one.peer.sealing.get()))) {
       reject(one, StatusCode::failed, "closed the connection before the greeting");
     } else {
-      poller_.watch_again(socket.fd.get(), event_input, &one);
+      poller_.watch_again(one.peer.socket.fd.get(), event_input, &one);
       one.stage = Stage::offered;
-      one.since = now;
-      break;
+      one.since = Clock::now();
+      ++connecting;
     }
   }
   erase_closed();
 }
 
-void Acceptor::withdraw_offer(StatusCode code, std::string const& clause) {
-  for (auto& one : guests_)
-    if (one.stage == Stage::offered || one.stage == Stage::agreed) reject(one, code, clause);
-  erase_closed();
+Acceptor::Clock::time_point Acceptor::next_event() const noexcept {
+  auto soonest = Clock::time_point::max();
+  std::size_t connecting = 0;
+  bool waits = false;
+  for (auto const& one : guests_) {
+    if (one.stage == Stage::connected) return Clock::now();  // the next call gives it out
+    waits = waits || one.stage == Stage::waiting;
+    if (!is_connecting(one)) continue;
+    ++connecting;
+    soonest = std::min(soonest, one.since + admission_->limits().patience);
+  }
+  return waits && connecting < connecting_max_ ? Clock::now() : soonest;
 }
 
-/// When to look again although no socket is ready.
-Deadline Acceptor::next_event() const noexcept {
-  for (auto const& one : guests_)
-    if (one.stage == Stage::offered) return until(one.since + admission_->limits().patience);
-  return Deadline::never();
-}
-
-Result<void> Acceptor::wait_and_serve(Deadline deadline) {
-  LEND_TRY(events, poller_.ready(sooner(deadline, next_event())));
+Result<void> Acceptor::serve(Deadline deadline) {
+  LEND_TRY(events, poller_.ready(deadline));
   for (auto const& event : events)
-    if (event.data.ptr != admission_.get()) serve(*static_cast<Guest*>(event.data.ptr));
+    if (event.data.ptr != admission_.get()) read(*static_cast<Guest*>(event.data.ptr));
   erase_closed();
   return admission_->serve([this](Admission::Client& client) { return admit(client); });
 }
@@ -126,11 +219,11 @@ Status Acceptor::admit(Admission::Client& client) {
   }
   one.peer = {std::move(client.socket), std::move(client.sealing), std::move(greeting).value()};
   if (one.peer.sealing) one.reader.open_by(*one.peer.sealing);
-  admission_->hold(guests_.size());
   return {StatusCode::agreed, {}};
 }
 
-void Acceptor::serve(Guest& one) {
+/// One frame at most: the others take turns.
+void Acceptor::read(Guest& one) {
   if (one.stage == Stage::waiting)
     return reject(one, StatusCode::failed, "closed the connection while it waited for its turn");
   auto const arrived = read_available(one.peer.socket, one.reader);
@@ -140,18 +233,24 @@ void Acceptor::serve(Guest& one) {
                   arrived.error().message());
   }
   if (!arrived.value()) return;
-  on_agreement(one);
+  on_status(one);
   one.reader.restart();
 }
 
-void Acceptor::on_agreement(Guest& one) {
+void Acceptor::on_status(Guest& one) {
   if (one.reader.kind() != FrameKind::status)
     return reject(one, StatusCode::foreign, "sent a frame out of turn");
   auto const status = one.reader.status();
   if (!status) return reject(one, StatusCode::foreign, status.error().message());
-  if (status.value().code != StatusCode::agreed)
-    return reject(one, StatusCode::failed, "rejected this side, which " + status.value().text);
-  one.stage = Stage::agreed;
+  auto const code = status.value().code;
+  if (one.stage == Stage::offered && code == StatusCode::agreed) {
+    one.stage = Stage::agreed;
+  } else if (one.stage == Stage::settling && code == StatusCode::ready) {
+    poller_.forget(one.peer.socket.fd.get());
+    one.stage = Stage::connected;
+  } else {
+    reject(one, StatusCode::failed, "rejected this side, which " + status.value().text);
+  }
 }
 
 void Acceptor::reject(Guest& one, StatusCode code, std::string clause) {
@@ -162,14 +261,8 @@ void Acceptor::reject(Guest& one, StatusCode code, std::string clause) {
 
 void Acceptor::erase_closed() {
   std::erase_if(guests_, [](Guest const& one) { return one.stage == Stage::closed; });
-  admission_->hold(guests_.size());
-}
-
-Error Acceptor::too_late(Deadline deadline) const {
-  auto const& rejected = admission_->last_rejected();
-  std::string const last = rejected.empty() ? "" : "; last rejected: " + rejected;
-  return base::gave_up(deadline, "no peer connected to " + address(),
-                       "; start the connecting side or wait longer" + last);
+  admission_->hold(
+      static_cast<std::size_t>(std::ranges::count(guests_, Stage::waiting, &Guest::stage)));
 }
 
 }  // namespace lend::network

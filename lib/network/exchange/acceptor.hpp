@@ -4,48 +4,76 @@
 
 #include <network/exchange/admission.hpp>
 #include <network/exchange/exchange.hpp>
+#include <network/offer.hpp>
 #include <network/wire/poller.hpp>
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
+#include <lend/network/connect.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace lend::network {
 
-/// Accepts clients and finds the peer among them.
+/// Accepts clients and finds the peers among them. Good ones that have to wait take places of
+/// `pending_max`.
 ///
-/// A client is sent our greeting only after its own was found good, and only one at a time: our
-/// endpoint belongs to a single peer. Other good ones are kept for the next accept(), and take
-/// places of `pending_max`.
+/// By accept() one peer at a time: a client is sent our greeting only after its own was found good,
+/// and only one, because our endpoint belongs to a single peer. Others are kept for the next call.
+/// After begin() by poll(), many at a time: each is offered an end of its own.
+///
+///   waiting ─▶ offered ─▶ agreed ─▶ settling ─▶ connected      any but the last ─▶ closed
 class Acceptor {
  public:
+  /// Makes the end for a client; an error rejects the client.
+  using Prepare = std::function<Result<std::unique_ptr<Offer>>(Arrival const&)>;
+  struct Connected {
+    std::uint64_t id = 0;  ///< of its Arrival
+    std::unique_ptr<Offer> offer{};
+  };
+
   /// Errors:  exhausted, system_failed  no descriptors.
   [[nodiscard]] static Result<Acceptor> open(Socket listening, AdmissionLimits limits = {},
                                              Secret secret = {},
                                              Purpose purpose = Purpose::connect);
 
   [[nodiscard]] std::string const& address() const noexcept { return admission_->address(); }
+  /// Clients held at the moment.
+  [[nodiscard]] std::size_t pending() const noexcept {
+    return admission_->clients() + guests_.size();
+  }
+  /// The last client that was rejected, and why; empty: none.
+  [[nodiscard]] std::string const& last_rejected() const noexcept {
+    return admission_->last_rejected();
+  }
 
   /// Waits for a peer that agreed. After an error no client has the endpoint of `ours` any more.
   /// Errors:  timed_out  says why the last client was rejected. exhausted, system_failed.
   [[nodiscard]] Result<Peer> accept(Greeting const& ours, Deadline deadline);
 
-  /// Clients held at the moment.
-  [[nodiscard]] std::size_t pending() const noexcept {
-    return admission_->clients() + guests_.size();
-  }
+  /// From now on poll() accepts, with so many ends prepared at a time.
+  void begin(Prepare prepare, AdmissionLimits const& limits, std::size_t connecting_max);
+  [[nodiscard]] bool has_begun() const noexcept { return prepare_ != nullptr; }
+  /// Readable when poll() has something to do.
+  [[nodiscard]] int descriptor() const noexcept { return poller_.descriptor(); }
+  /// One that is connected, or nothing.
+  /// Errors:  exhausted, system_failed  the listening socket; call it again.
+  [[nodiscard]] Result<std::optional<Connected>> poll();
 
  private:
   using Clock = Deadline::Clock;
   enum class Stage : std::uint8_t {
-    waiting,  ///< its greeting is good; another has our endpoint
-    offered,  ///< was sent our endpoint; it has yet to agree
-    agreed,
+    waiting,   ///< its greeting is good; for an end
+    offered,   ///< was sent our endpoint; it has yet to agree
+    agreed,    ///< our end is to be connected
+    settling,  ///< our end is connected; it has yet to say the same
+    connected,
     closed,  ///< to be erased
   };
   /// A client whose greeting is good.
@@ -53,31 +81,48 @@ class Acceptor {
     Peer peer{};
     FrameReader reader{};
     Stage stage = Stage::waiting;
-    Clock::time_point since{};  ///< it was sent our endpoint
+    Clock::time_point since{};  ///< this stage
+    std::uint64_t id = 0;
+    std::unique_ptr<Offer> offer{};
   };
 
   Acceptor(std::unique_ptr<Admission> admission, Poller poller) noexcept
       : admission_{std::move(admission)}, poller_{std::move(poller)} {}
 
+  [[nodiscard]] static bool is_connecting(Guest const& one) noexcept {
+    return one.stage == Stage::offered || one.stage == Stage::agreed ||
+           one.stage == Stage::settling;
+  }
   [[nodiscard]] Status admit(Admission::Client& client);
-  void begin(Clock::time_point now) noexcept;
-  void end() noexcept;
-  void expire(Clock::time_point now);
-  void offer_endpoint(Greeting const& ours, Clock::time_point now);
+  void begin_call(Clock::time_point now) noexcept;
+  void end_call() noexcept;
   /// Rejects the guest that was sent our endpoint: the offer ends with the call of accept().
   void withdraw_offer(StatusCode code, std::string const& clause);
-  [[nodiscard]] Deadline next_event() const noexcept;
-  [[nodiscard]] Result<void> wait_and_serve(Deadline deadline);
-  void serve(Guest& one);
-  void on_agreement(Guest& one);
+  [[nodiscard]] Error too_late(Deadline deadline) const;
+
+  void expire(Clock::time_point now);
+  /// Offers those that wait what `make(guest)` makes, up to so many at a time.
+  template <class Make>
+  void offer(std::size_t connecting_max, Make const& make);
+  [[nodiscard]] Result<Greeting> prepare(Guest& one);
+  void connect(Guest& one);
+  [[nodiscard]] std::optional<Connected> take_connected();
+  /// When to look again although no socket is ready.
+  [[nodiscard]] Clock::time_point next_event() const noexcept;
+  [[nodiscard]] Result<void> serve(Deadline deadline);
+  void read(Guest& one);
+  void on_status(Guest& one);
   void reject(Guest& one, StatusCode code, std::string clause);
   void erase_closed();
-  [[nodiscard]] Error too_late(Deadline deadline) const;
 
   std::unique_ptr<Admission> admission_;
   Poller poller_;  // of admission_ and guests_
   std::list<Guest> guests_{};
   Clock::time_point ended_{};  // the last accept()
+  Prepare prepare_{};
+  std::size_t connecting_max_ = 1;
+  std::uint64_t arrivals_ = 0;
+  Clock::time_point due_ = Clock::time_point::max();  // of the poller's timer
 };
 
 }  // namespace lend::network

@@ -3,14 +3,35 @@
 #include <lend/network/connect.hpp>
 #include <lend/network/meeting.hpp>
 
-#include <network/exchange/acceptor.hpp>
+#include <network/channel_offer.hpp>
 #include <network/exchange/exchange.hpp>
-#include <network/wire/socket_file.hpp>
+#include <network/listener_state.hpp>
 
 #include <cstring>
 #include <utility>
 
 namespace lend {
+
+namespace network {
+
+Result<void> ListenerState::begin(Acceptor::Prepare prepare, ListenerLimits const& limits) {
+  if (acceptor.has_begun())
+    return Error{Errc::invalid_argument, "this Listener accepts by poll() already"};
+  if (limits.unproven_max == 0 || limits.connecting_max == 0 || limits.patience.count() <= 0)
+    return Error{Errc::invalid_argument, "the limits of a Listener are 1 or more each"};
+  acceptor.begin(std::move(prepare),
+                 {.pending_max = limits.unproven_max, .patience = limits.patience},
+                 limits.connecting_max);
+  return success();
+}
+
+Result<std::optional<Acceptor::Connected>> ListenerState::poll() {
+  if (acceptor.has_begun()) return acceptor.poll();
+  return Error{Errc::invalid_argument, "this Listener polls after begin()"};
+}
+
+}  // namespace network
+
 namespace {
 
 Result<void> check_prepared(PreparedChannel const& prepared) {
@@ -34,14 +55,14 @@ Result<Channel> finish_exchange(Meeting met, PreparedChannel prepared, Deadline 
   return channel;
 }
 
+Error moved_from() {
+  return {Errc::stale_handle, "this Listener was moved from"};
+}
+
 }  // namespace
 
-struct Listener::State {
-  network::SocketFile file;
-  network::Acceptor acceptor;
-};
-
-Listener::Listener(std::unique_ptr<State> state) noexcept : state_{std::move(state)} {}
+Listener::Listener(std::unique_ptr<network::ListenerState> state) noexcept
+    : state_{std::move(state)} {}
 Listener::Listener(Listener&&) noexcept = default;
 Listener& Listener::operator=(Listener&&) noexcept = default;
 Listener::~Listener() = default;
@@ -54,16 +75,21 @@ Result<Listener> Listener::open(std::string_view address, ExchangeOptions option
   LEND_TRY(listening, network::open_listening(candidates));
   network::SocketFile file{candidates.front()};
   LEND_TRY(acceptor, network::Acceptor::open(std::move(listening), {}, std::move(secret)));
-  return Listener{std::make_unique<State>(State{std::move(file), std::move(acceptor)})};
+  return Listener{std::make_unique<network::ListenerState>(
+      network::ListenerState{std::move(file), std::move(acceptor)})};
+}
+
+network::ListenerState& Listener::state() const noexcept {
+  if (!state_) stop("a Listener was used after it had been moved from");
+  return *state_;
 }
 
 std::string const& Listener::address() const noexcept {
-  if (!state_) stop("a Listener was used after it had been moved from");
-  return state_->acceptor.address();
+  return state().acceptor.address();
 }
 
 Result<Channel> Listener::accept(PreparedChannel prepared, Deadline deadline) {
-  if (!state_) return Error{Errc::stale_handle, "this Listener was moved from"};
+  if (!state_) return moved_from();
   LEND_TRYV(check_prepared(prepared));
   LEND_TRY(met, meet(prepared.endpoint(), {}, deadline));
   return finish_exchange(std::move(met), std::move(prepared), deadline);
@@ -71,10 +97,42 @@ Result<Channel> Listener::accept(PreparedChannel prepared, Deadline deadline) {
 
 Result<Meeting> Listener::meet(Endpoint const& endpoint, std::span<std::byte const> note,
                                Deadline deadline) {
-  if (!state_) return Error{Errc::stale_handle, "this Listener was moved from"};
+  if (!state_) return moved_from();
+  if (state_->acceptor.has_begun())
+    return Error{Errc::invalid_argument, "this Listener accepts by poll() since begin()"};
   LEND_TRY(greeting, greeting_of(endpoint, note));
   LEND_TRY(peer, state_->acceptor.accept(greeting, deadline));
   return Meeting{std::move(peer)};
+}
+
+// ---- in an event loop ----
+
+Result<void> Listener::begin(Prepare prepare, ListenerLimits const& limits) {
+  if (!state_) return moved_from();
+  if (!prepare) return Error{Errc::invalid_argument, "a Listener needs what prepares its ends"};
+  auto const offer = [prepare = std::move(prepare)](
+                         Arrival const& arrival) -> Result<std::unique_ptr<network::Offer>> {
+    LEND_TRY(prepared, prepare(arrival));
+    LEND_TRYV(check_prepared(prepared));
+    return std::make_unique<network::ChannelOffer>(std::move(prepared));
+  };
+  return state_->begin(offer, limits);
+}
+
+int Listener::descriptor() const noexcept {
+  return state().acceptor.descriptor();
+}
+
+Result<std::optional<Accepted<Channel>>> Listener::poll() {
+  if (!state_) return moved_from();
+  LEND_TRY(connected, state_->poll());
+  if (!connected) return std::optional<Accepted<Channel>>{};
+  auto& offer = static_cast<network::ChannelOffer&>(*connected->offer);
+  return Accepted<Channel>{connected->id, offer.take()};
+}
+
+std::string const& Listener::last_rejected() const noexcept {
+  return state().acceptor.last_rejected();
 }
 
 Result<Channel> listen(std::string_view address, PreparedChannel prepared, Deadline deadline,

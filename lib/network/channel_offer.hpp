@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// A channel as an Offer. One thread at a time.
+#pragma once
+
+#include <network/offer.hpp>
+
+#include <lend/base/result.hpp>
+#include <lend/channel/channel.hpp>
+#include <lend/channel/prepared_channel.hpp>
+
+#include <optional>
+#include <utility>
+
+namespace lend::network {
+
+class ChannelOffer final : public Offer {
+ public:
+  explicit ChannelOffer(PreparedChannel prepared) noexcept : prepared_{std::move(prepared)} {}
+
+  [[nodiscard]] Greeting greeting() const override { return {prepared_.endpoint()}; }
+  [[nodiscard]] Result<void> connect(Greeting const& theirs) override {
+    LEND_TRY(channel, std::move(prepared_).handshake(theirs.endpoint));
+    channel_.emplace(std::move(channel));
+    return success();
+  }
+  /// Shape: connect() succeeded; once.
+  [[nodiscard]] Channel take() noexcept { return *std::move(channel_); }
+
+ private:
+  PreparedChannel prepared_;
+  std::optional<Channel> channel_{};
+};
+
+}  // namespace lend::network
