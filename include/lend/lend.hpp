@@ -27,6 +27,7 @@
 #include <lend/channel/wait_set.hpp>
 #include <lend/fwd.hpp>
 #include <lend/network/connect.hpp>
+#include <lend/network/connecting.hpp>
 #include <lend/network/link_address.hpp>
 #include <lend/network/meeting.hpp>
 #include <lend/observe/channel_metrics.hpp>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: one thread accepts any number of clients in its event loop, and no client delays another or
-// leaves anything behind. Method: clients in threads and forked processes on loopback; bad ones
-// stop, hang up or send garbage after each frame of the exchange, played by hand.
+// Goal: one thread accepts any number of clients in its event loop, and no
+// client delays another or leaves anything behind. Method: clients in threads
+// and forked processes on loopback; bad ones stop, hang up or send garbage
+// after each frame of the exchange, played by hand.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -32,6 +33,20 @@ std::vector<Accepted<Channel>> accept_by_poll(Listener& listener, std::size_t co
     while (auto accepted = must(listener.poll())) made.push_back(*std::move(accepted));
   }
   return made;
+}
+
+/// Polls until the listener has closed this connection.
+void poll_until_closed(Listener& listener, network::Socket const& bad) {
+  auto const limit = within(patience);
+  std::array<std::byte, 1024> heard;
+  for (bool is_open = true; is_open;) {
+    std::array<pollfd, 2> waiting{pollfd{listener.descriptor(), POLLIN, 0},
+                                  pollfd{bad.fd.get(), POLLIN, 0}};
+    REQUIRE(must(network::wait_for(waiting, limit)));
+    if (waiting[0].revents != 0) CHECK_FALSE(must(listener.poll()).has_value());
+    if (waiting[1].revents != 0)
+      is_open = ::recv(bad.fd.get(), heard.data(), heard.size(), MSG_DONTWAIT) > 0;
+  }
 }
 
 /// How far a bad client comes.
@@ -128,6 +143,31 @@ TEST_CASE("clients that stop after any frame delay no good one", "[network]") {
   CHECK(near[0].made.peer() == far->endpoint());
 }
 
+TEST_CASE("clients that hang up or send garbage after any frame leave nothing behind",
+          "[network]") {
+  if (cannot_connect()) return;
+  Station const station;
+  auto listener = must(Listener::open("127.0.0.1:0"));
+  must(listener.begin(ends_of(station)));
+  auto const end = station.prepared();
+  auto const before = open_descriptors();
+  for (auto const stop : stops)
+    for (bool const hangs_up : {true, false}) {
+      CAPTURE(static_cast<int>(stop), hangs_up);
+      auto const bad = dial(listener.address());
+      say(bad, bytes_until(stop, end.endpoint()));
+      if (!hangs_up) say(bad, Bytes(2000, std::byte{'l'}));
+      ::shutdown(bad.fd.get(), SHUT_WR);
+      poll_until_closed(listener, bad);
+    }
+
+  CHECK(open_descriptors() == before);
+  std::optional<Channel> far;
+  auto connecting = client_at(listener, far);
+  CHECK(accept_by_poll(listener, 1)[0].made.peer().queue_pair_number.value() > 0);
+  connecting.join();
+}
+
 TEST_CASE("clients that are killed in the middle leave nothing behind", "[network]") {
   if (cannot_connect()) return;
   auto listener = must(Listener::open("127.0.0.1:0"));
@@ -158,14 +198,17 @@ TEST_CASE("clients that are killed in the middle leave nothing behind", "[networ
   std::optional<Channel> far;
   auto connecting = client_at(listener, far);
 
-  auto const near = accept_by_poll(listener, 1);
+  auto near = accept_by_poll(listener, 1);
   connecting.join();
 
   CHECK(near[0].made.peer() == far->endpoint());
+  near.clear();
+  far.reset();
   for (auto const limit = within(patience); !limit.has_passed();) {
     CHECK_FALSE(must(listener.poll()).has_value());
-    if (open_descriptors() <= before + 20) break;
+    if (open_descriptors() == before) break;
   }
+  CHECK(open_descriptors() == before);
 }
 
 TEST_CASE("a client whose end is refused learns why, and the next one is accepted", "[network]") {

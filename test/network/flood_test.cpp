@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <memory>
 #include <optional>
 
 #include "network/raw_peers.hpp"
@@ -91,6 +92,49 @@ TEST_CASE("a peer gets in beside thousands of connections that send no greeting"
     CHECK(peer.greeted() == endpoint_of(1));
   }
   CHECK(is_in);
+}
+
+TEST_CASE("a peer gets in by poll() beside thousands of connections that send no greeting",
+          "[network]") {
+  /// An end without a device.
+  class End final : public network::Offer {
+   public:
+    explicit End(Endpoint& peer) noexcept : peer_{peer} {}
+    network::Greeting greeting() const override { return greeting_with(1); }
+    Result<void> connect(network::Greeting const& theirs) override {
+      peer_ = theirs.endpoint;
+      return success();
+    }
+
+   private:
+    Endpoint& peer_;
+  };
+  auto const length = GENERATE(std::size_t{0}, std::size_t{1}, network::hello_bytes);
+  CAPTURE(length);
+  MostDescriptors const descriptors;
+  auto const count = crowd_size(descriptors);
+  auto const greeting = good_greeting();
+  Endpoint met{};
+  // As above.
+  for (int tries = 0; met != endpoint_of(9) && tries < 3; ++tries) {
+    auto acceptor = must(network::Acceptor::open(loopback_listener()));
+    must(acceptor.begin([&](Arrival const&) { return std::make_unique<End>(met); }));
+    std::vector<network::Socket> crowd;
+    for (std::size_t i = 0; i < count; ++i) {
+      crowd.push_back(dial(acceptor.address()));
+      if (length > 0) say(crowd.back(), std::span{greeting}.first(length));
+    }
+    GoodPeer peer{acceptor.address(), 9};
+
+    for (auto const limit = within(count * 4ms); met != endpoint_of(9) && !limit.has_passed();) {
+      pollfd waiting{acceptor.descriptor(), POLLIN, 0};
+      static_cast<void>(must(network::wait_for({&waiting, 1}, limit)));
+      CHECK_FALSE(must(acceptor.poll()).has_value());
+      CHECK(acceptor.pending() <= ListenerLimits{}.unproven_max + ListenerLimits{}.connecting_max);
+    }
+    acceptor = must(network::Acceptor::open(loopback_listener()));  // the peer hears of its end
+  }
+  CHECK(met == endpoint_of(9));
 }
 
 TEST_CASE("a connection that has sent nothing takes no place from one that has", "[network]") {

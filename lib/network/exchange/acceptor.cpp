@@ -80,14 +80,19 @@ Error Acceptor::too_late(Deadline deadline) const {
 
 // ---- many peers, in an event loop ----
 
-void Acceptor::begin(Prepare prepare, AdmissionLimits const& limits, std::size_t connecting_max) {
+Result<void> Acceptor::begin(Prepare prepare, ListenerLimits const& limits) {
+  if (has_begun()) return Error{Errc::invalid_argument, "this listener accepts by poll() already"};
+  if (limits.unproven_max == 0 || limits.connecting_max == 0 || limits.patience.count() <= 0)
+    return Error{Errc::invalid_argument, "the limits of a listener are 1 or more each"};
   admission_->forget_rejected();
-  admission_->set_limits(limits);
+  admission_->set_limits({.pending_max = limits.unproven_max, .patience = limits.patience});
   prepare_ = std::move(prepare);
-  connecting_max_ = connecting_max;
+  connecting_max_ = limits.connecting_max;
+  return success();
 }
 
 Result<std::optional<Acceptor::Connected>> Acceptor::poll() {
+  if (!has_begun()) return Error{Errc::invalid_argument, "a listener polls after begin()"};
   // However the call ends, also by an exception of the program's.
   struct Ending {
     Acceptor& acceptor;
@@ -124,13 +129,9 @@ Result<Greeting> Acceptor::prepare(Guest& one) {
 /// Our end, and tells the client.
 void Acceptor::connect(Guest& one) {
   auto const made = one.offer->connect(one.peer.greeting);
-  if (!made) {
-    bool const misfits = made.error() == Errc::incompatible_peer;
-    return reject(one, misfits ? StatusCode::incompatible : StatusCode::failed,
-                  made.error().message());
-  }
-  if (!sends_at_once(one.peer.socket,
-                     encode(Status{StatusCode::ready, {}}, one.peer.sealing.get())))
+  auto const status = status_of(made);
+  if (!made) return reject(one, status.code, status.text);
+  if (!sends_at_once(one.peer.socket, encode(status, one.peer.sealing.get())))
     return reject(one, StatusCode::failed, "closed the connection before it was connected");
   one.stage = Stage::settling;
   one.since = Clock::now();
@@ -219,6 +220,7 @@ Status Acceptor::admit(Admission::Client& client) {
   }
   one.peer = {std::move(client.socket), std::move(client.sealing), std::move(greeting).value()};
   if (one.peer.sealing) one.reader.open_by(*one.peer.sealing);
+  hold_places();
   return {StatusCode::agreed, {}};
 }
 
@@ -261,6 +263,10 @@ void Acceptor::reject(Guest& one, StatusCode code, std::string clause) {
 
 void Acceptor::erase_closed() {
   std::erase_if(guests_, [](Guest const& one) { return one.stage == Stage::closed; });
+  hold_places();
+}
+
+void Acceptor::hold_places() noexcept {
   admission_->hold(
       static_cast<std::size_t>(std::ranges::count(guests_, Stage::waiting, &Guest::stage)));
 }

@@ -4,7 +4,7 @@
 
 #include <network/exchange/admission.hpp>
 #include <network/exchange/exchange.hpp>
-#include <network/offer.hpp>
+#include <network/exchange/offer.hpp>
 #include <network/wire/poller.hpp>
 
 #include <lend/base/deadline.hpp>
@@ -57,13 +57,14 @@ class Acceptor {
   /// Errors:  timed_out  says why the last client was rejected. exhausted, system_failed.
   [[nodiscard]] Result<Peer> accept(Greeting const& ours, Deadline deadline);
 
-  /// From now on poll() accepts, with so many ends prepared at a time.
-  void begin(Prepare prepare, AdmissionLimits const& limits, std::size_t connecting_max);
+  /// From now on poll() accepts.
+  /// Errors:  those of Listener::begin().
+  [[nodiscard]] Result<void> begin(Prepare prepare, ListenerLimits const& limits = {});
   [[nodiscard]] bool has_begun() const noexcept { return prepare_ != nullptr; }
   /// Readable when poll() has something to do.
   [[nodiscard]] int descriptor() const noexcept { return poller_.descriptor(); }
   /// One that is connected, or nothing.
-  /// Errors:  exhausted, system_failed  the listening socket; call it again.
+  /// Errors:  those of Listener::poll().
   [[nodiscard]] Result<std::optional<Connected>> poll();
 
  private:
@@ -114,6 +115,8 @@ class Acceptor {
   void on_status(Guest& one);
   void reject(Guest& one, StatusCode code, std::string clause);
   void erase_closed();
+  /// Tells the admission how many wait.
+  void hold_places() noexcept;
 
   std::unique_ptr<Admission> admission_;
   Poller poller_;  // of admission_ and guests_

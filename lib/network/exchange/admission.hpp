@@ -82,7 +82,7 @@ class Admission {
   /// Errors:  exhausted, system_failed.
   [[nodiscard]] LEND_EXPORT Result<void> add(Socket socket);
   /// So many clients that were handed on take places of pending_max.
-  LEND_EXPORT void hold(std::size_t count) noexcept;
+  void hold(std::size_t count) noexcept;
   /// In this time no client was served: it counts against none.
   void excuse(Clock::duration time) noexcept;
   /// Rejects all.

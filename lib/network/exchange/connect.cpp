@@ -1,43 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// listen() and connect(): the exchange joined to a prepared channel.
+// listen() and connect(), waiting or not: the exchange joined to a prepared channel.
 #include <lend/network/connect.hpp>
+#include <lend/network/connecting.hpp>
 #include <lend/network/meeting.hpp>
 
-#include <network/channel_offer.hpp>
+#include <network/exchange/caller.hpp>
+#include <network/exchange/channel_offer.hpp>
 #include <network/exchange/exchange.hpp>
-#include <network/listener_state.hpp>
+#include <network/exchange/listener_state.hpp>
 
 #include <cstring>
 #include <utility>
 
 namespace lend {
 
-namespace network {
-
-Result<void> ListenerState::begin(Acceptor::Prepare prepare, ListenerLimits const& limits) {
-  if (acceptor.has_begun())
-    return Error{Errc::invalid_argument, "this Listener accepts by poll() already"};
-  if (limits.unproven_max == 0 || limits.connecting_max == 0 || limits.patience.count() <= 0)
-    return Error{Errc::invalid_argument, "the limits of a Listener are 1 or more each"};
-  acceptor.begin(std::move(prepare),
-                 {.pending_max = limits.unproven_max, .patience = limits.patience},
-                 limits.connecting_max);
-  return success();
-}
-
-Result<std::optional<Acceptor::Connected>> ListenerState::poll() {
-  if (acceptor.has_begun()) return acceptor.poll();
-  return Error{Errc::invalid_argument, "this Listener polls after begin()"};
-}
-
-}  // namespace network
-
 namespace {
-
-Result<void> check_prepared(PreparedChannel const& prepared) {
-  if (!prepared.is_used_up()) return success();
-  return Error{Errc::stale_handle, "the prepared channel was used before; build another"};
-}
 
 Result<network::Greeting> greeting_of(Endpoint const& endpoint, std::span<std::byte const> note) {
   if (note.size() > note_bytes_max)
@@ -90,7 +67,7 @@ std::string const& Listener::address() const noexcept {
 
 Result<Channel> Listener::accept(PreparedChannel prepared, Deadline deadline) {
   if (!state_) return moved_from();
-  LEND_TRYV(check_prepared(prepared));
+  LEND_TRYV(network::check_prepared(prepared));
   LEND_TRY(met, meet(prepared.endpoint(), {}, deadline));
   return finish_exchange(std::move(met), std::move(prepared), deadline);
 }
@@ -113,10 +90,9 @@ Result<void> Listener::begin(Prepare prepare, ListenerLimits const& limits) {
   auto const offer = [prepare = std::move(prepare)](
                          Arrival const& arrival) -> Result<std::unique_ptr<network::Offer>> {
     LEND_TRY(prepared, prepare(arrival));
-    LEND_TRYV(check_prepared(prepared));
-    return std::make_unique<network::ChannelOffer>(std::move(prepared));
+    return network::ChannelOffer::of(std::move(prepared));
   };
-  return state_->begin(offer, limits);
+  return state_->acceptor.begin(offer, limits);
 }
 
 int Listener::descriptor() const noexcept {
@@ -125,7 +101,7 @@ int Listener::descriptor() const noexcept {
 
 Result<std::optional<Accepted<Channel>>> Listener::poll() {
   if (!state_) return moved_from();
-  LEND_TRY(connected, state_->poll());
+  LEND_TRY(connected, state_->acceptor.poll());
   if (!connected) return std::optional<Accepted<Channel>>{};
   auto& offer = static_cast<network::ChannelOffer&>(*connected->offer);
   return Accepted<Channel>{connected->id, offer.take()};
@@ -153,9 +129,34 @@ Result<Meeting> meet(std::string_view address, Endpoint const& endpoint,
 
 Result<Channel> connect(std::string_view address, PreparedChannel prepared, Deadline deadline,
                         ExchangeOptions const& options) {
-  LEND_TRYV(check_prepared(prepared));
+  LEND_TRYV(network::check_prepared(prepared));
   LEND_TRY(met, meet(address, prepared.endpoint(), {}, deadline, options));
   return finish_exchange(std::move(met), std::move(prepared), deadline);
+}
+
+// ---- in an event loop ----
+
+Connecting::Connecting(std::unique_ptr<network::Caller> caller) noexcept
+    : caller_{std::move(caller)} {}
+Connecting::Connecting(Connecting&&) noexcept = default;
+Connecting& Connecting::operator=(Connecting&&) noexcept = default;
+Connecting::~Connecting() = default;
+
+Result<Connecting> Connecting::begin(std::string_view address, PreparedChannel prepared,
+                                     Deadline deadline, ExchangeOptions const& options) {
+  LEND_TRY(offer, network::ChannelOffer::of(std::move(prepared)));
+  LEND_TRY(caller, network::Caller::begin(address, std::move(offer), deadline, options));
+  return Connecting{std::move(caller)};
+}
+
+int Connecting::descriptor() const noexcept {
+  return caller_ ? caller_->descriptor() : -1;
+}
+
+Result<std::optional<Channel>> Connecting::advance() {
+  LEND_TRY(caller, network::finished(caller_));
+  if (!caller) return std::optional<Channel>{};
+  return std::optional{static_cast<network::ChannelOffer&>(caller->offer()).take()};
 }
 
 }  // namespace lend

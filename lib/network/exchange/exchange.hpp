@@ -21,6 +21,7 @@
 
 #include <chrono>
 #include <memory>
+#include <utility>
 
 namespace lend::network {
 
@@ -32,6 +33,32 @@ struct Peer {
   Socket socket{};
   std::unique_ptr<Sealing> sealing{};  ///< null where there is no secret
   Greeting greeting{};
+};
+
+/// The connecting side up to the agreement, frame by frame. It waits for nothing.
+class Greeter {
+ public:
+  /// Borrows: `secret` for the life of this object.
+  Greeter(Socket socket, Greeting ours, Secret const& secret, Purpose purpose)
+      : peer_{.socket = std::move(socket)}, ours_{std::move(ours)}, proving_{secret, purpose} {}
+
+  /// Sends the hello.
+  /// Errors:  system_failed  no random bytes. peer_lost.
+  [[nodiscard]] Result<void> begin() { return proving_.begin(peer_.socket); }
+  /// Where the listener's frames are collected.
+  [[nodiscard]] FrameReader& reader() noexcept { return reader_; }
+  /// Answers the frame in reader(), which is ready for the next then. True: both have agreed.
+  /// Errors:  as greet_listener().
+  [[nodiscard]] Result<bool> take();
+  [[nodiscard]] Peer& peer() noexcept { return peer_; }
+  [[nodiscard]] Peer const& peer() const noexcept { return peer_; }
+
+ private:
+  Peer peer_;
+  Greeting ours_;
+  Proving proving_;
+  FrameReader reader_{};
+  bool is_proved_ = false;
 };
 
 /// Greets the listener at the other end of `socket`; what it said of itself, once both agreed.
@@ -46,6 +73,18 @@ struct Peer {
 /// Errors:  timed_out. incompatible_peer  it speaks otherwise. peer_lost  it hung up.
 [[nodiscard]] Result<Status> exchange_status(Peer const& peer, Status const& ours,
                                              Deadline deadline);
+
+/// What a side says of itself after this outcome.
+[[nodiscard]] Status status_of(Result<void> const& outcome);
+/// The status in the frame that follows an agreement.
+/// Errors:  incompatible_peer  it is something else.
+[[nodiscard]] Result<Status> settled_status(Peer const& peer, FrameReader const& reader);
+/// A peer that agreed and has sent no status since.
+[[nodiscard]] Error fell_silent(Peer const& peer);
+/// Whether both ends are connected, where this one came to `outcome` and the other tells `theirs`.
+/// Errors:  those of Meeting::settle().
+[[nodiscard]] Result<void> joint_outcome(Peer const& peer, Result<void> const& outcome,
+                                         Result<Status> const& theirs);
 
 /// Whether `theirs` is the greeting of a peer: agreed, or the status to reject it with.
 [[nodiscard]] Status validate(Greeting const& theirs, Greeting const& ours);

@@ -32,27 +32,8 @@ std::span<std::byte const> Meeting::note() const noexcept {
 Result<void> Meeting::settle(Result<void> const& outcome, Deadline deadline) && {
   if (peer_ == nullptr) return Error{Errc::stale_handle, "this Meeting was settled before"};
   auto const peer = std::move(peer_);
-  auto const& address = peer->socket.address;
-  bool const misfits = !outcome && outcome.error() == Errc::incompatible_peer;
-  network::Status ours{network::StatusCode::ready, {}};
-  if (!outcome)
-    ours = {misfits ? network::StatusCode::incompatible : network::StatusCode::failed,
-            outcome.error().message()};
-  auto const theirs = network::exchange_status(*peer, ours, deadline);
-  // The endpoint of a process that died looks stale; that it died is the cause.
-  if (misfits && !theirs && theirs.error() == Errc::peer_lost)
-    return Error{Errc::peer_lost,
-                 theirs.error().message() +
-                     ". Its endpoint does not fit either: " + outcome.error().message()};
-  if (misfits)
-    return Error{Errc::incompatible_peer,
-                 network::about_peer(address, "does not fit: " + outcome.error().message())};
-  if (!outcome) return outcome;
-  if (!theirs) return theirs.error();
-  if (theirs.value().code == network::StatusCode::ready) return success();
-  bool const rejected = theirs.value().code == network::StatusCode::incompatible;
-  return Error{rejected ? Errc::incompatible_peer : Errc::peer_lost,
-               network::about_peer(address, "could not connect its end: " + theirs.value().text)};
+  auto const theirs = network::exchange_status(*peer, network::status_of(outcome), deadline);
+  return network::joint_outcome(*peer, outcome, theirs);
 }
 
 }  // namespace lend

@@ -187,6 +187,21 @@ Result<std::vector<SocketAddress>> resolve(HostAndPort const& address) {
   return found;
 }
 
+Result<SocketAddress> numeric_address_at(std::string_view text) {
+  if (!is_local_address(text)) {
+    LEND_TRY(parsed, parse_address(text));
+    auto const host = parsed.host.substr(0, parsed.host.find('%'));
+    in6_addr number{};
+    if (::inet_pton(AF_INET, host.c_str(), &number) != 1 &&
+        ::inet_pton(AF_INET6, host.c_str(), &number) != 1)
+      return malformed(text,
+                       "has a name, which may take any time to look up, where an event loop "
+                       "needs an IP address");
+  }
+  LEND_TRY(candidates, candidates_at(text, true));
+  return candidates.front();
+}
+
 Result<std::vector<SocketAddress>> candidates_at(std::string_view text, bool connects) {
   if (is_local_address(text)) {
     LEND_TRY(local, parse_local_address(text));

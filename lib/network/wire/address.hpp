@@ -71,6 +71,10 @@ struct SocketAddress {
 [[nodiscard]] LEND_EXPORT Result<std::vector<SocketAddress>> candidates_at(std::string_view text,
                                                                            bool connects);
 
+/// The address that `text` names without a resolver: a number, or a local socket.
+/// Errors:  invalid_argument  a host name; and those of candidates_at().
+[[nodiscard]] Result<SocketAddress> numeric_address_at(std::string_view text);
+
 /// Where rank 0 listens for ranks that know it by the name in `text`: at all of its addresses.
 /// Where these are those of the loopback device, as Debian's /etc/hosts has them for a host's own
 /// name, others know other ones: on every interface. A number, and localhost, mean what they say.

@@ -163,7 +163,7 @@ class FrameReader {
   /// Errors:  incompatible_peer  lengths inside, or a value, are out of range, or the endpoint is
   ///          none; the message is a clause that follows the sender's name.
   [[nodiscard]] Result<Hello> hello() const;
-  [[nodiscard]] LEND_EXPORT Proof proof() const noexcept;
+  [[nodiscard]] Proof proof() const noexcept;
   [[nodiscard]] Result<Greeting> greeting() const;
   [[nodiscard]] LEND_EXPORT Result<Status> status() const;
   [[nodiscard]] Result<Part> part() const;

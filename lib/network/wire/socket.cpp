@@ -15,6 +15,28 @@
 #include <system_error>
 
 namespace lend::network {
+
+std::string words_for(int errno_value) {
+  return std::generic_category().message(errno_value);
+}
+
+bool may_pass(int errno_value) {
+  switch (errno_value) {
+    case ENOENT:  // the file of a local socket
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case EADDRNOTAVAIL:  // also: out of ephemeral ports for the moment
+    case EAGAIN: return true;
+    default: return false;
+  }
+}
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -22,18 +44,11 @@ using namespace std::chrono_literals;
 // One candidate that swallows packets must not use up the time of those after it: each has this, or
 // its share of what is left. The last one has longer, and then its name is looked up again.
 constexpr Deadline::Clock::duration attempt_longest = 2s;
-constexpr Deadline::Clock::duration last_attempt_longest = 10s;
 // How long the kernel waits for the first byte of a connection before it shows it nevertheless.
 constexpr int silence_seconds = 1;
-constexpr auto back_off_shortest = 2ms;
-constexpr auto back_off_longest = 100ms;
 // Of all ranks of a job that wait for one name, each asks its server so often.
 constexpr Deadline::Clock::duration look_up_shortest = 100ms;
 constexpr Deadline::Clock::duration look_up_longest = 2s;
-
-std::string words_for(int errno_value) {
-  return std::generic_category().message(errno_value);
-}
 
 /// Why none of some candidates was reached.
 class Refusals {
@@ -112,47 +127,14 @@ Result<Socket> listen_at(SocketAddress const& address) {
   return listen_exactly_at(of_ipv4);
 }
 
-/// Reasons to try again: the listener, its host or the way there may not be up yet.
-bool may_pass(int errno_value) {
-  switch (errno_value) {
-    case ENOENT:  // the file of a local socket
-    case ECONNREFUSED:
-    case ECONNRESET:
-    case ECONNABORTED:
-    case ETIMEDOUT:
-    case EHOSTUNREACH:
-    case EHOSTDOWN:
-    case ENETUNREACH:
-    case ENETDOWN:
-    case EADDRNOTAVAIL:  // also: out of ephemeral ports for the moment
-    case EAGAIN: return true;
-    default: return false;
-  }
-}
-
-/// 0 once `fd` is connected, else the errno of the attempt; ETIMEDOUT at the deadline.
-Result<int> finish_connecting(int fd, SocketAddress const& address, Deadline deadline) {
-  if (::connect(fd, address.native(), address.length) != 0) {
-    // An interrupted connect goes on in the background like one that has just begun.
-    if (errno != EINPROGRESS && errno != EINTR) return errno;
-    pollfd waiting{fd, POLLOUT, 0};
-    LEND_TRY(ready, wait_for({&waiting, 1}, deadline));
-    if (!ready) return ETIMEDOUT;
-    int why = 0;
-    socklen_t size = sizeof why;
-    if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0) return errno;
-    if (why != 0) return why;
-  }
-  return is_connected_to_itself(fd) ? ECONNREFUSED : 0;
-}
-
 /// One attempt at one candidate. Errors have the errno.
 Result<Socket> attempt(SocketAddress const& candidate, Deadline deadline) {
-  LEND_TRY(fd, new_socket(candidate));
-  LEND_TRY(why, finish_connecting(fd.get(), candidate, deadline));
+  LEND_TRY(socket, begin_attempt(candidate));
+  pollfd waiting{socket.fd.get(), POLLOUT, 0};
+  LEND_TRY(ready, wait_for({&waiting, 1}, deadline));
+  int const why = ready ? outcome_of_attempt(socket.fd.get()) : ETIMEDOUT;
   if (why != 0) return Error::from_errno("connect to " + candidate.to_text(), why);
-  set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY);
-  return Socket{std::move(fd), candidate.to_text()};
+  return socket;
 }
 
 /// One attempt at each. An empty socket: `refusals` has why none accepted, which may pass.
@@ -212,6 +194,24 @@ Result<void> check_user(int fd) {
   if (other.uid == ::geteuid()) return success();
   return Error{Errc::denied, "is of user " + std::to_string(other.uid) + ", this side of user " +
                                  std::to_string(::geteuid())};
+}
+
+Result<Socket> begin_attempt(SocketAddress const& address) {
+  LEND_TRY(fd, new_socket(address));
+  set_option(fd.get(), IPPROTO_TCP, TCP_NODELAY);
+  // An interrupted connect goes on in the background like one that has just begun.
+  if (::connect(fd.get(), address.native(), address.length) != 0 && errno != EINPROGRESS &&
+      errno != EINTR)
+    return Error::from_errno("connect to " + address.to_text(), errno);
+  return Socket{std::move(fd), address.to_text()};
+}
+
+int outcome_of_attempt(int fd) {
+  int why = 0;
+  socklen_t size = sizeof why;
+  if (::getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size) != 0) return errno;
+  if (why != 0) return why;
+  return is_connected_to_itself(fd) ? ECONNREFUSED : 0;
 }
 
 bool is_connected_to_itself(int fd) {

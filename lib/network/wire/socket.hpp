@@ -11,6 +11,7 @@
 
 #include <poll.h>
 
+#include <chrono>
 #include <functional>
 #include <span>
 #include <string>
@@ -37,7 +38,7 @@ struct Socket {
 /// user is that of its listen(2). Other sockets have none.
 /// Errors:  denied  a clause that follows the other end's name. system_failed.
 /// Source:  unix(7), SO_PEERCRED.
-[[nodiscard]] LEND_EXPORT Result<void> check_user(int fd);
+[[nodiscard]] Result<void> check_user(int fd);
 
 /// A listening socket at the first of `candidates` that can be bound. At [::] it is for IPv4 too;
 /// where the kernel has no IPv6, for IPv4 only.
@@ -49,7 +50,22 @@ struct Socket {
 
 /// The next connection that waits at `listening`; an empty socket when there is none.
 /// Errors:  exhausted  descriptors or memory. system_failed.
-[[nodiscard]] LEND_EXPORT Result<Socket> take_connection(int listening);
+[[nodiscard]] Result<Socket> take_connection(int listening);
+
+// So long one attempt of dialing may take where there is no other address, and the pauses between.
+inline constexpr Deadline::Clock::duration last_attempt_longest = std::chrono::seconds{10};
+inline constexpr std::chrono::milliseconds back_off_shortest{2};
+inline constexpr std::chrono::milliseconds back_off_longest{100};
+
+/// One attempt at `address`, which goes on in the background until the socket is writable.
+/// Errors:  have the errno of connect(2).
+[[nodiscard]] Result<Socket> begin_attempt(SocketAddress const& address);
+/// What became of it: 0, or an errno.
+[[nodiscard]] int outcome_of_attempt(int fd);
+/// Whether such an errno may not come again: the listener, its host or the way there may not be up
+/// yet.
+[[nodiscard]] bool may_pass(int errno_value);
+[[nodiscard]] std::string words_for(int errno_value);
 
 /// Whether both ends of a connection are this socket: repeated attempts at a free ephemeral port
 /// of this host meet themselves sooner or later.

@@ -7,24 +7,12 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
 namespace lend::network {
 namespace {
-
-Error late(std::string const& address, Deadline deadline) {
-  return base::gave_up(
-      deadline, about_peer(address, "did not finish the exchange"),
-      "; nothing is connected. Check that a lend program listens or connects there and "
-      "is not stopped, then prepare again and retry");
-}
-
-Error lost(std::string const& address, int errno_value) {
-  std::string clause = "closed the connection during the exchange";
-  if (errno_value != 0) clause += " (" + std::generic_category().message(errno_value) + ")";
-  return {Errc::peer_lost, about_peer(address, clause + "; prepare again and retry")};
-}
 
 bool would_wait(int errno_value) {
   return errno_value == EAGAIN || errno_value == EWOULDBLOCK;
@@ -57,6 +45,19 @@ Result<bool> wait_for_socket(Socket const& socket, short events, Waiting const& 
 }
 
 }  // namespace
+
+Error exchange_late(std::string const& address, Deadline deadline) {
+  return base::gave_up(
+      deadline, about_peer(address, "did not finish the exchange"),
+      "; nothing is connected. Check that a lend program listens or connects there and "
+      "is not stopped, then prepare again and retry");
+}
+
+Error exchange_lost(std::string const& address, int errno_value) {
+  std::string clause = "closed the connection during the exchange";
+  if (errno_value != 0) clause += " (" + std::generic_category().message(errno_value) + ")";
+  return {Errc::peer_lost, about_peer(address, clause + "; prepare again and retry")};
+}
 
 std::string about_peer(std::string const& address, std::string_view clause) {
   return "the peer at " + address + " " + std::string{clause};
@@ -116,14 +117,69 @@ Result<Status> read_status(Socket const& socket, FrameReader const& reader) {
   return status;
 }
 
+// ---- the connecting side ----
+
+Result<void> check_listener(Socket const& socket) {
+  auto const user = check_user(socket.fd.get());
+  if (user) return user;
+  return Error{user.error().code(), about_peer(socket.address, user.error().message())};
+}
+
+Error error_of_rejection(Socket const& socket, Status const& status) {
+  bool const no_fault_of_ours =
+      status.code == StatusCode::failed || status.code == StatusCode::too_slow;
+  return {no_fault_of_ours ? Errc::peer_lost : Errc::incompatible_peer,
+          about_peer(socket.address, "rejected the connection: this side " + status.text)};
+}
+
+Result<void> expect(Socket const& socket, FrameReader const& reader, FrameKind wanted) {
+  if (reader.kind() == wanted) return success();
+  if (reader.kind() != FrameKind::status) return refused(socket, "sent a frame out of turn");
+  LEND_TRY(status, read_status(socket, reader));
+  return error_of_rejection(socket, status);
+}
+
+Error reject(Socket const& socket, Status const& status, Sealing* sealing) {
+  send_rejection(socket, status, sealing);
+  return refused(socket, status.text);
+}
+
+Result<void> Proving::begin(Socket const& socket) {
+  LEND_TRY(ours, new_hello(secret_, keys_, purpose_));
+  ours_ = ours;
+  return offer(socket, encode(ours_), within(std::chrono::seconds{0}));
+}
+
+Result<bool> Proving::take(Socket const& socket, FrameReader& reader,
+                           std::unique_ptr<Sealing>& sealing) {
+  if (has_hello_) {
+    LEND_TRYV(expect(socket, reader, FrameKind::proof));
+    if (!sealing->is_proved_by(reader.proof())) return reject(socket, another_secret(), nullptr);
+    reader.open_by(*sealing);
+    LEND_TRYV(offer(socket, encode(sealing->proof()), within(std::chrono::seconds{0})));
+    return true;
+  }
+  LEND_TRYV(expect(socket, reader, FrameKind::hello));
+  auto const theirs = reader.hello();
+  if (!theirs) return refused(socket, theirs.error().message());
+  if (theirs.value().nonce == ours_.nonce) return reject(socket, sent_back(), nullptr);
+  auto const status = validate(theirs.value(), secret_, purpose_);
+  if (status.code != StatusCode::agreed) return reject(socket, status, nullptr);
+  if (!secret_.is_set()) return true;
+  sealing = secret_.sealing(Side::connecting, keys_, theirs.value().key, encode(ours_).bytes(),
+                            encode(theirs.value()).bytes());
+  if (!sealing) return reject(socket, no_key(), nullptr);
+  has_hello_ = true;
+  return false;
+}
+
 // ---- the connecting side, which waits ----
 
 Result<Socket> reach(std::string_view address, Deadline deadline) {
   LEND_TRY(socket,
            connect_with_retry(
                std::string{address}, [&] { return candidates_at(address, true); }, deadline));
-  if (auto const user = check_user(socket.fd.get()); !user)
-    return Error{user.error().code(), about_peer(socket.address, user.error().message())};
+  LEND_TRYV(check_listener(socket));
   return socket;
 }
 
@@ -136,9 +192,9 @@ Result<void> send_all(Socket const& socket, Frame const& frame, Waiting const& w
       continue;
     }
     if (errno == EINTR) continue;
-    if (!would_wait(errno)) return lost(socket.address, errno);
+    if (!would_wait(errno)) return exchange_lost(socket.address, errno);
     LEND_TRY(ready, wait_for_socket(socket, POLLOUT, waiting));
-    if (!ready) return late(socket.address, waiting.deadline);
+    if (!ready) return exchange_late(socket.address, waiting.deadline);
   }
   return success();
 }
@@ -158,58 +214,34 @@ Result<void> receive_frame(Socket const& socket, FrameReader& reader, Waiting co
       if (!took) return refused(socket, took.error().message());
       continue;
     }
-    if (got == 0) return lost(socket.address, 0);
+    if (got == 0) return exchange_lost(socket.address, 0);
     if (errno == EINTR) continue;
-    if (!would_wait(errno)) return lost(socket.address, errno);
+    if (!would_wait(errno)) return exchange_lost(socket.address, errno);
     LEND_TRY(ready, wait_for_socket(socket, POLLIN, waiting));
-    if (!ready) return late(socket.address, waiting.deadline);
+    if (!ready) return exchange_late(socket.address, waiting.deadline);
   }
   return success();
-}
-
-Error error_of_rejection(Socket const& socket, Status const& status) {
-  bool const no_fault_of_ours =
-      status.code == StatusCode::failed || status.code == StatusCode::too_slow;
-  return {no_fault_of_ours ? Errc::peer_lost : Errc::incompatible_peer,
-          about_peer(socket.address, "rejected the connection: this side " + status.text)};
 }
 
 Result<void> receive_from_listener(Socket const& socket, FrameReader& reader, FrameKind wanted,
                                    Waiting const& waiting) {
   reader.restart();
   LEND_TRYV(receive_frame(socket, reader, waiting));
-  if (reader.kind() == wanted) return success();
-  if (reader.kind() != FrameKind::status) return refused(socket, "sent a frame out of turn");
-  LEND_TRY(status, read_status(socket, reader));
-  return error_of_rejection(socket, status);
-}
-
-Error reject(Socket const& socket, Status const& status, Sealing* sealing) {
-  send_rejection(socket, status, sealing);
-  return refused(socket, status.text);
+  return expect(socket, reader, wanted);
 }
 
 Result<std::unique_ptr<Sealing>> prove_each_other(Socket const& socket, FrameReader& reader,
                                                   Secret const& secret, Purpose purpose,
                                                   Waiting const& waiting) {
-  KeyPair const keys{secret};
-  LEND_TRY(ours, new_hello(secret, keys, purpose));
-  LEND_TRYV(offer(socket, encode(ours), waiting));
-  LEND_TRYV(receive_from_listener(socket, reader, FrameKind::hello, waiting));
-  auto const theirs = reader.hello();
-  if (!theirs) return refused(socket, theirs.error().message());
-  if (theirs.value().nonce == ours.nonce) return reject(socket, sent_back(), nullptr);
-  auto const status = validate(theirs.value(), secret, purpose);
-  if (status.code != StatusCode::agreed) return reject(socket, status, nullptr);
-  auto sealing = secret.sealing(Side::connecting, keys, theirs.value().key, encode(ours).bytes(),
-                                encode(theirs.value()).bytes());
-  if (!secret.is_set()) return sealing;
-  if (!sealing) return reject(socket, no_key(), nullptr);
-  LEND_TRYV(receive_from_listener(socket, reader, FrameKind::proof, waiting));
-  if (!sealing->is_proved_by(reader.proof())) return reject(socket, another_secret(), nullptr);
-  reader.open_by(*sealing);
-  LEND_TRYV(offer(socket, encode(sealing->proof()), waiting));
-  return sealing;
+  Proving proving{secret, purpose};
+  std::unique_ptr<Sealing> sealing;
+  LEND_TRYV(proving.begin(socket));
+  for (;;) {
+    reader.restart();
+    LEND_TRYV(receive_frame(socket, reader, waiting));
+    LEND_TRY(is_proved, proving.take(socket, reader, sealing));
+    if (is_proved) return sealing;
+  }
 }
 
 // ---- the listening side, which never waits ----

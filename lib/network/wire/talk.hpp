@@ -37,6 +37,10 @@ struct Waiting {
   Waiting(Deadline until, Served* beside = nullptr) noexcept : deadline{until}, served{beside} {}
 };
 
+/// An exchange that did not finish by its deadline, or before the other side hung up, with this
+/// errno or 0.
+[[nodiscard]] Error exchange_late(std::string const& address, Deadline deadline);
+[[nodiscard]] Error exchange_lost(std::string const& address, int errno_value);
 /// "the peer at 127.0.0.1:80 `clause`".
 [[nodiscard]] LEND_EXPORT std::string about_peer(std::string const& address,
                                                  std::string_view clause);
@@ -54,7 +58,7 @@ struct Waiting {
                               Purpose purpose = Purpose::connect);
 
 /// What a side that proved nothing, or something else, is rejected with.
-[[nodiscard]] LEND_EXPORT Status another_secret();
+[[nodiscard]] Status another_secret();
 
 /// What a side is rejected with whose hello has no key of X25519.
 [[nodiscard]] Status no_key();
@@ -72,6 +76,41 @@ LEND_EXPORT void end_sending(Socket const& socket);
 /// Errors:  incompatible_peer.
 [[nodiscard]] LEND_EXPORT Result<Status> read_status(Socket const& socket,
                                                      FrameReader const& reader);
+
+// ---- the connecting side ----
+
+/// Refuses a listener of another user at a local socket.
+/// Errors:  those of check_user(), with the listener's name.
+[[nodiscard]] Result<void> check_listener(Socket const& socket);
+
+/// Whether the frame in `reader`, of a listener, is one of that kind.
+/// Errors:  incompatible_peer, peer_lost  it is something else, or a status that rejects this side.
+[[nodiscard]] Result<void> expect(Socket const& socket, FrameReader const& reader,
+                                  FrameKind wanted);
+
+/// Hellos and proofs of the connecting side, frame by frame. It waits for nothing.
+class Proving {
+ public:
+  /// Borrows: `secret` for the life of this object.
+  Proving(Secret const& secret, Purpose purpose) noexcept
+      : secret_{secret}, purpose_{purpose}, keys_{secret} {}
+
+  /// Sends the hello.
+  /// Errors:  system_failed  no random bytes. peer_lost.
+  [[nodiscard]] Result<void> begin(Socket const& socket);
+  /// Answers the frame in `reader`. True: the listener has proved what it has to, `sealing` is that
+  /// of the connection, and from the next frame on `reader` takes what the listener seals.
+  /// Errors:  incompatible_peer, peer_lost.
+  [[nodiscard]] Result<bool> take(Socket const& socket, FrameReader& reader,
+                                  std::unique_ptr<Sealing>& sealing);
+
+ private:
+  Secret const& secret_;
+  Purpose purpose_;
+  KeyPair keys_;
+  Hello ours_{};
+  bool has_hello_ = false;  // the listener's
+};
 
 // ---- the connecting side, which waits ----
 
@@ -116,8 +155,8 @@ LEND_EXPORT void end_sending(Socket const& socket);
 
 /// Answers the hello in `reader` with our own and, where there is a secret, with our proof: agreed,
 /// or the status to reject it with. `sealing` becomes that of the connection; null: no secret.
-[[nodiscard]] LEND_EXPORT Status answer_hello(Socket const& socket, FrameReader const& reader,
-                                              Secret const& secret, Purpose purpose,
-                                              std::unique_ptr<Sealing>& sealing);
+[[nodiscard]] Status answer_hello(Socket const& socket, FrameReader const& reader,
+                                  Secret const& secret, Purpose purpose,
+                                  std::unique_ptr<Sealing>& sealing);
 
 }  // namespace lend::network

@@ -5,21 +5,11 @@
 #include <network/exchange/acceptor.hpp>
 #include <network/wire/socket_file.hpp>
 
-#include <lend/base/result.hpp>
-#include <lend/network/connect.hpp>
-
-#include <optional>
-
 namespace lend::network {
 
 struct ListenerState {
   SocketFile file;
   Acceptor acceptor;
-
-  /// As Listener::begin(), for ends of any kind.
-  [[nodiscard]] Result<void> begin(Acceptor::Prepare prepare, ListenerLimits const& limits);
-  /// As Listener::poll().
-  [[nodiscard]] Result<std::optional<Acceptor::Connected>> poll();
 };
 
 }  // namespace lend::network

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include <base/giving_up.hpp>
+#include <network/exchange/caller.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace lend::network {
+
+Result<std::unique_ptr<Caller>> Caller::begin(std::string_view address,
+                                              std::unique_ptr<Offer> offer, Deadline deadline,
+                                              ExchangeOptions const& options) {
+  LEND_TRY(secret, Secret::of(options.secret));
+  LEND_TRY(listener, numeric_address_at(address));
+  LEND_TRY(poller, Poller::create());
+  auto caller = std::make_unique<Caller>(listener, std::move(secret), std::move(offer), deadline,
+                                         std::move(poller));
+  LEND_TRYV(caller->dial());
+  return caller;
+}
+
+Caller::Caller(SocketAddress const& address, Secret secret, std::unique_ptr<Offer> offer,
+               Deadline deadline, Poller poller)
+    : address_{address},
+      secret_{std::move(secret)},
+      offer_{std::move(offer)},
+      deadline_{deadline},
+      poller_{std::move(poller)},
+      back_off_{back_off_shortest} {}
+
+Result<bool> Caller::advance() {
+  auto const now = Clock::now();
+  if (step_ == Step::pausing && now >= due_ && !deadline_.has_passed()) {
+    LEND_TRYV(dial());
+  }
+  LEND_TRY(events, poller_.ready(Deadline{now}));
+  if (step_ == Step::dialing && (!events.empty() || now >= due_)) {
+    LEND_TRYV(on_dialed(events.empty() ? ETIMEDOUT : outcome_of_attempt(socket_.fd.get())));
+  }
+  while (step_ == Step::greeting || step_ == Step::settling) {
+    LEND_TRY(has, has_frame());
+    if (!has) break;
+    if (step_ == Step::settling) {
+      LEND_TRYV(joint_outcome(greeter_->peer(), Result<void>{success()},
+                              settled_status(greeter_->peer(), greeter_->reader())));
+      return true;
+    }
+    LEND_TRY(has_agreed, greeter_->take());
+    if (has_agreed) {
+      LEND_TRYV(connect_end());
+    }
+  }
+  if (deadline_.has_passed()) return late();
+  if (step_ == Step::settling && now >= due_) return fell_silent(greeter_->peer());
+  auto const is_timed = step_ != Step::greeting;
+  poller_.wake_at(is_timed ? sooner(deadline_, Deadline{due_}) : deadline_);
+  return false;
+}
+
+Result<void> Caller::dial() {
+  auto attempt = begin_attempt(address_);
+  if (!attempt) return dial_later(attempt.error());
+  socket_ = std::move(attempt).value();
+  LEND_TRYV(poller_.watch(socket_.fd.get(), EPOLLOUT, this));
+  step_ = Step::dialing;
+  due_ = Clock::now() + last_attempt_longest;
+  poller_.wake_at(sooner(deadline_, Deadline{due_}));
+  return success();
+}
+
+Result<void> Caller::on_dialed(int why) {
+  if (why != 0) {
+    poller_.forget(socket_.fd.get());
+    return dial_later(Error::from_errno("connect to " + socket_.address, why));
+  }
+  LEND_TRYV(check_listener(socket_));
+  poller_.watch_again(socket_.fd.get(), event_input, this);
+  greeter_.emplace(std::move(socket_), offer_->greeting(), secret_, Purpose::connect);
+  step_ = Step::greeting;
+  return greeter_->begin();
+}
+
+/// Errors:  what no time mends.
+Result<void> Caller::dial_later(Error const& why) {
+  if (!may_pass(why.os_error())) return why;
+  refusal_ = words_for(why.os_error());
+  socket_ = {};
+  step_ = Step::pausing;
+  due_ = Clock::now() + back_off_;
+  back_off_ = std::min<std::chrono::milliseconds>(2 * back_off_, back_off_longest);
+  poller_.wake_at(sooner(deadline_, Deadline{due_}));
+  return success();
+}
+
+Result<bool> Caller::has_frame() {
+  auto const& socket = greeter_->peer().socket;
+  auto arrived = read_available(socket, greeter_->reader());
+  if (arrived) return arrived;
+  if (arrived.error() == Errc::peer_lost) return exchange_lost(socket.address, 0);
+  return refused(socket, arrived.error().message());
+}
+
+/// This end, and tells the listener.
+Result<void> Caller::connect_end() {
+  auto const& peer = greeter_->peer();
+  auto const outcome = offer_->connect(peer.greeting);
+  auto const status = encode(status_of(outcome), peer.sealing.get());
+  LEND_TRYV(network::offer(peer.socket, status, within(std::chrono::seconds{0})));
+  if (!outcome) {
+    bool const is_gone = has_hung_up(peer.socket.fd.get());
+    return joint_outcome(peer, outcome,
+                         is_gone ? Result<Status>{exchange_lost(peer.socket.address, 0)}
+                                 : Result<Status>{Status{StatusCode::ready, {}}});
+  }
+  step_ = Step::settling;
+  due_ = Clock::now() + status_patience;
+  return success();
+}
+
+Result<std::unique_ptr<Caller>> finished(std::unique_ptr<Caller>& caller) {
+  if (caller == nullptr)
+    return Error{Errc::stale_handle, "this connecting is over, or was moved from"};
+  auto const is_connected = caller->advance();
+  if (is_connected && !is_connected.value()) return std::unique_ptr<Caller>{};
+  auto over = std::move(caller);
+  if (!is_connected) return is_connected.error();
+  return over;
+}
+
+Error Caller::late() const {
+  if (greeter_) return exchange_late(greeter_->peer().socket.address, deadline_);
+  return base::gave_up(deadline_, "no peer listened at " + address_.to_text(),
+                       " (" + (refusal_.empty() ? "no answer" : refusal_) +
+                           "); start the listening side or wait longer");
+}
+
+}  // namespace lend::network
