@@ -22,20 +22,27 @@ namespace lend::transport {
                                                     : TransportKind::send_receive;
 }
 
+/// `make(std::type_identity<Kind>{})`, for the kind of the options.
+template <class Make>
+[[nodiscard]] auto with_kind(TransportOptions const& options, ProtectionDomain const& domain,
+                             Make const& make) {
+  switch (chosen_kind(options, domain)) {
+    case TransportKind::credit_ring: return make(std::type_identity<CreditRing>{});
+    case TransportKind::read_ring: return make(std::type_identity<ReadRing>{});
+    default: return make(std::type_identity<SendReceive>{});
+  }
+}
+
 /// What `join(prepared)` makes of a prepared transport of that kind.
 template <class Join>
 [[nodiscard]] Result<AnyTransport> prepare_and(TransportOptions const& options,
                                                ProtectionDomain const& domain, Join const& join) {
-  auto const as = [&]<class Kind>(std::type_identity<Kind>) -> Result<AnyTransport> {
-    LEND_TRY(prepared, Kind::prepare(domain, options));
-    LEND_TRY(made, join(std::move(prepared)));
-    return AnyTransport{std::move(made)};
-  };
-  switch (chosen_kind(options, domain)) {
-    case TransportKind::credit_ring: return as(std::type_identity<CreditRing>{});
-    case TransportKind::read_ring: return as(std::type_identity<ReadRing>{});
-    default: return as(std::type_identity<SendReceive>{});
-  }
+  return with_kind(options, domain,
+                   [&]<class Kind>(std::type_identity<Kind>) -> Result<AnyTransport> {
+                     LEND_TRY(prepared, Kind::prepare(domain, options));
+                     LEND_TRY(made, join(std::move(prepared)));
+                     return AnyTransport{std::move(made)};
+                   });
 }
 
 }  // namespace lend::transport

@@ -3,7 +3,10 @@
 #include <lend/network/meeting.hpp>
 #include <lend/transport/connect.hpp>
 #include <lend/transport/prepared.hpp>
+#include <network/exchange/caller.hpp>
+#include <network/exchange/listener_state.hpp>
 #include <transport/by_kind.hpp>
+#include <transport/transport_offer.hpp>
 
 #include <utility>
 
@@ -40,6 +43,58 @@ Result<AnyTransport> TransportListener::accept(ProtectionDomain const& domain,
                 return listener_.meet(endpoint, terms, deadline);
               });
 }
+
+// ---- in an event loop ----
+
+Result<void> TransportListener::begin(ProtectionDomain domain, Choose choose,
+                                      ListenerLimits const& limits) {
+  if (!choose)
+    return Error{Errc::invalid_argument, "a TransportListener needs what chooses its options"};
+  if (!listener_.state_) return Error{Errc::stale_handle, "this TransportListener was moved from"};
+  return listener_.state_->acceptor.begin(
+      [domain = std::move(domain), choose = std::move(choose)](
+          Arrival const& arrival) -> Result<std::unique_ptr<network::Offer>> {
+        LEND_TRY(options, choose(arrival));
+        return transport::TransportOffer::prepare(domain, options);
+      },
+      limits);
+}
+
+Result<std::optional<Accepted<AnyTransport>>> TransportListener::poll() {
+  if (!listener_.state_) return Error{Errc::stale_handle, "this TransportListener was moved from"};
+  LEND_TRY(connected, listener_.state_->acceptor.poll());
+  if (!connected) return std::optional<Accepted<AnyTransport>>{};
+  auto& offer = static_cast<transport::TransportOffer&>(*connected->offer);
+  return std::optional{Accepted<AnyTransport>{connected->id, offer.take()}};
+}
+
+TransportConnecting::TransportConnecting(std::unique_ptr<network::Caller> caller) noexcept
+    : caller_{std::move(caller)} {}
+TransportConnecting::TransportConnecting(TransportConnecting&&) noexcept = default;
+TransportConnecting& TransportConnecting::operator=(TransportConnecting&&) noexcept = default;
+TransportConnecting::~TransportConnecting() = default;
+
+Result<TransportConnecting> TransportConnecting::begin(std::string_view address,
+                                                       ProtectionDomain const& domain,
+                                                       TransportOptions const& options,
+                                                       Deadline deadline,
+                                                       ExchangeOptions const& exchange) {
+  LEND_TRY(offer, transport::TransportOffer::prepare(domain, options));
+  LEND_TRY(caller, network::Caller::begin(address, std::move(offer), deadline, exchange));
+  return TransportConnecting{std::move(caller)};
+}
+
+int TransportConnecting::descriptor() const noexcept {
+  return caller_ ? caller_->descriptor() : -1;
+}
+
+Result<std::optional<AnyTransport>> TransportConnecting::advance() {
+  LEND_TRY(caller, network::finished(caller_));
+  if (!caller) return std::optional<AnyTransport>{};
+  return std::optional{static_cast<transport::TransportOffer&>(caller->offer()).take()};
+}
+
+// ---- the connecting side, which waits ----
 
 Result<AnyTransport> connect_transport(std::string_view address, ProtectionDomain const& domain,
                                        TransportOptions const& options, Deadline deadline,

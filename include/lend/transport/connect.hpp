@@ -11,11 +11,18 @@
 #include <lend/transport/transport.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 namespace lend {
+
+namespace network {
+class Caller;
+}
 
 /// An address at which peers are accepted.
 class LEND_EXPORT TransportListener {
@@ -35,6 +42,22 @@ class LEND_EXPORT TransportListener {
   [[nodiscard]] Result<AnyTransport> accept(ProtectionDomain const& domain,
                                             TransportOptions const& options, Deadline deadline);
 
+  // ---- in the program's own event loop: as Listener's ----
+
+  /// What a client's transport is to be. An error rejects the client, which learns its message.
+  using Choose = std::function<Result<TransportOptions>(Arrival const&)>;
+  /// From now on poll() accepts; accept() is refused.
+  /// Errors:  those of Listener::begin().
+  [[nodiscard]] Result<void> begin(ProtectionDomain domain, Choose choose,
+                                   ListenerLimits const& limits = {});
+  [[nodiscard]] int descriptor() const noexcept { return listener_.descriptor(); }
+  /// A transport may have messages at once: take them before the next sleep.
+  /// Errors:  those of Listener::poll().
+  [[nodiscard]] Result<std::optional<Accepted<AnyTransport>>> poll();
+  [[nodiscard]] std::string const& last_rejected() const noexcept {
+    return listener_.last_rejected();
+  }
+
  private:
   explicit TransportListener(Listener listener) noexcept : listener_{std::move(listener)} {}
   Listener listener_;
@@ -45,5 +68,28 @@ class LEND_EXPORT TransportListener {
 [[nodiscard]] LEND_EXPORT Result<AnyTransport> connect_transport(
     std::string_view address, ProtectionDomain const& domain, TransportOptions const& options,
     Deadline deadline, ExchangeOptions const& exchange = {});
+
+/// connect_transport() in the program's own event loop: a `Connecting` for transports.
+class LEND_EXPORT TransportConnecting {
+ public:
+  /// Errors:  those of Connecting::begin() and prepare() of the kind.
+  [[nodiscard]] static Result<TransportConnecting> begin(std::string_view address,
+                                                         ProtectionDomain const& domain,
+                                                         TransportOptions const& options,
+                                                         Deadline deadline,
+                                                         ExchangeOptions const& exchange = {});
+  TransportConnecting(TransportConnecting&&) noexcept;
+  TransportConnecting& operator=(TransportConnecting&&) noexcept;
+  ~TransportConnecting();
+
+  [[nodiscard]] int descriptor() const noexcept;
+  /// Errors:  those of connect_transport(); the first cause.
+  ///          stale_handle  it is over, or was moved from.
+  [[nodiscard]] Result<std::optional<AnyTransport>> advance();
+
+ private:
+  explicit TransportConnecting(std::unique_ptr<network::Caller> caller) noexcept;
+  std::unique_ptr<network::Caller> caller_;
+};
 
 }  // namespace lend

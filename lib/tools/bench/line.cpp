@@ -6,7 +6,7 @@
 #include <lend/open_device.hpp>
 
 #include <base/wire.hpp>
-#include <channel/preparing.hpp>
+#include <channel/work/access.hpp>
 #include <tools/bench/line.hpp>
 #include <tools/secret_file.hpp>
 
