@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace lend::base {
@@ -40,7 +41,9 @@ struct Variable {
 [[nodiscard]] inline Result<std::string_view> text_of_variable(char const* name) {
   auto const found = variable(name);
   if (!found.is_refused) return found.text;
-  return Error{Errc::denied, std::string{name} + " " + refused_because};
+  std::string why{name};  // g++ 12 warns of a sum: "forming offset [32, 254] is out of the bounds"
+  why.append(" ").append(refused_because);
+  return Error{Errc::denied, std::move(why)};
 }
 
 /// The names of set variables that begin so.
