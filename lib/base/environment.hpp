@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace lend::base {
@@ -36,14 +35,17 @@ struct Variable {
   return {.name = name, .text = text, .is_refused = ::getauxval(AT_SECURE) != 0};
 }
 
+// Not inline: with the length of `name` known, g++ 12 warns of a copy that is not made.
+[[nodiscard, gnu::cold, gnu::noinline]] inline Error refused_variable(char const* name) {
+  return {Errc::denied, std::string{name} + " " + refused_because};
+}
+
 /// Its value; empty: not set, or to nothing.
 /// Errors:  denied  it is set, and refused.
 [[nodiscard]] inline Result<std::string_view> text_of_variable(char const* name) {
   auto const found = variable(name);
   if (!found.is_refused) return found.text;
-  std::string why{name};  // g++ 12 warns of a sum: "forming offset [32, 254] is out of the bounds"
-  why.append(" ").append(refused_because);
-  return Error{Errc::denied, std::move(why)};
+  return refused_variable(name);
 }
 
 /// The names of set variables that begin so.
