@@ -73,14 +73,14 @@ class Peer {
 };
 
 /// This end of a channel to that program.
-struct Accepted {
+struct AcceptedEnd {
   CmHost host{};
   CmListener listener = must(CmListener::open(test_address(0)));
   Peer peer;
   WaitSet set = must(WaitSet::create(host.context, Wait::event));
   Channel channel;
 
-  explicit Accepted(std::string const& task, bool is_in_set = false)
+  explicit AcceptedEnd(std::string const& task, bool is_in_set = false)
       : peer{task, listener.address()}, channel{accept(is_in_set)} {}
 
  private:
@@ -99,7 +99,7 @@ bool is_over(Error const& error) {
 }  // namespace
 
 TEST_CASE("a blocking receive ends as peer_lost when the peer is killed", "[cm]") {
-  Accepted end{"sit"};
+  AcceptedEnd end{"sit"};
   auto memory = must(end.host.domain.allocate(64));
 
   auto receiving = meanwhile([&] { return end.channel.receive(memory.scatter(), within(60s)); });
@@ -116,7 +116,7 @@ TEST_CASE("a blocking receive ends as peer_lost when the peer is killed", "[cm]"
 }
 
 TEST_CASE("every way of waiting ends as peer_lost when the peer disconnects", "[cm]") {
-  Accepted end{"end"};
+  AcceptedEnd end{"end"};
   auto memory = must(end.host.domain.allocate(64));
 
   SECTION("in a wait for one request") {
@@ -159,7 +159,7 @@ TEST_CASE("every way of waiting ends as peer_lost when the peer disconnects", "[
 
 TEST_CASE("a set whose channel's peer is killed tells it as broken", "[cm]") {
   bool const by_descriptor = GENERATE(false, true);
-  Accepted end{"sit", true};
+  AcceptedEnd end{"sit", true};
   auto memory = must(end.host.domain.allocate(64));
   SetScope scope{end.set};
   auto receiving = must(must(scope.on(end.channel))->post_receive(memory.scatter()));
@@ -230,7 +230,7 @@ TEST_CASE("a set of idle channels connected by rdma_cm sleeps", "[cm]") {
 }
 
 TEST_CASE("a peer killed in the middle of its sends leaves no byte on loan", "[cm]") {
-  Accepted end{"send"};
+  AcceptedEnd end{"send"};
   auto memory = must(end.host.domain.allocate(64));
 
   Error error;
@@ -247,7 +247,7 @@ TEST_CASE("a peer killed in the middle of its sends leaves no byte on loan", "[c
 }
 
 TEST_CASE("sends to a peer that was killed end", "[cm]") {
-  Accepted end{"sit"};
+  AcceptedEnd end{"sit"};
   auto memory = must(end.host.domain.allocate(64));
   end.peer.kill();
   static_cast<void>(end.peer.exit_status());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Determines the first cause, and how it explains other failures. The thread of the channel.
 #include <base/error_access.hpp>
-#include <channel/parts/loss_source.hpp>
 #include <channel/parts/failure_log.hpp>
+#include <channel/parts/loss_source.hpp>
 
 #include <algorithm>
 #include <new>
