@@ -49,7 +49,9 @@ struct Client {
 static lend::Result<bool> serve(Client& client) {
   LEND_TRYV(lend::without_value(client.transport.poll()));
   while (!client.has_finished) {
-    LEND_TRY(draft, client.transport.try_draft(0, client.transport.limits().send_bytes_max));
+    // Room for the longest word; a client that takes shorter ones than it may send is refused.
+    auto const longest = client.transport.limits().receive_bytes_max;
+    LEND_TRY(draft, client.transport.try_draft(longest, longest));
     if (!draft) return true;  // there is news when it has room
     LEND_TRY(word, client.transport.try_receive());
     if (!word) return true;
@@ -90,7 +92,9 @@ static lend::Result<void> serve(lend::TransportListener& listener,
   while (done < clients) {
     // excerpt accept
     for (;;) {
-      LEND_TRY(accepted, listener.poll());
+      auto polled = listener.poll();
+      if (!polled && polled.error() == lend::Errc::exhausted) break;  // until there is memory again
+      LEND_TRY(accepted, std::move(polled));
       if (!accepted) break;
       LEND_TRY(descriptor, accepted->made.descriptor());
       if (!watch(loop, descriptor, accepted->id)) return lend::Errc::exhausted;

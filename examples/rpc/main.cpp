@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 static constexpr std::uint32_t calls = 1'000;
 
 /// A server lets its requests go in any order; room in a ring comes back in the order of arrival.
-static constexpr lend::TransportOptions options{
+static lend::TransportOptions const options{
     .kind = lend::TransportKind::send_receive, .window = 128, .message_bytes_max = 2'048};
 
 struct Counts {

@@ -39,7 +39,9 @@ class Lines {
     constexpr std::string_view digits = "0123456789";
     for (auto at = text_.find(words); at != text_.npos; at = text_.find(words, at + 1)) {
       auto const end = at + words.size();
-      if (end == text_.size() || digits.find(text_[end]) == digits.npos) return true;
+      bool const begins = at == 0 || digits.find(text_[at - 1]) == digits.npos ||
+                          digits.find(words.front()) == digits.npos;
+      if (begins && (end == text_.size() || digits.find(text_[end]) == digits.npos)) return true;
     }
     return false;
   }

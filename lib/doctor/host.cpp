@@ -155,7 +155,8 @@ std::vector<Host::OwnVariable> Host::own_variables() const {
   auto const lines = lines_of(answer("own variables", []() -> Answer {
                                 std::vector<std::string> said;
                                 for (auto const& name : base::names_of_variables("LEND_"))
-                                  said.push_back(name + ' ' + defect_of(name));
+                                  if (!name.starts_with("LEND_TEST_"))  // of tests, lend's own
+                                    said.push_back(name + ' ' + defect_of(name));
                                 if (said.empty()) return std::nullopt;
                                 std::ranges::sort(said);
                                 return joined(said);

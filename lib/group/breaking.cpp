@@ -25,8 +25,9 @@ void GroupState::leave() noexcept {
                              : Note{.kind = Note::Kind::left},
               within(leaving_bound));
   }
-  peers_.end_all(broken_ ? *broken_
-                         : Error{Errc::channel_broken, "the Group of these peers has ended"});
+  if (!inheritance_.is_inherited())
+    peers_.end_all(broken_ ? *broken_
+                           : Error{Errc::channel_broken, "the Group of these peers has ended"});
   bool const is_kept = end_reads().has_value();
   for (auto const rank : linked_) links_[rank].reset();
   linked_.clear();

@@ -2,6 +2,7 @@
 // One failure domain: what ends a channel to a peer ends the group, and the reverse. The thread of
 // the group.
 #include <base/giving_up.hpp>
+#include <channel/work/access.hpp>
 #include <group/peers_state.hpp>
 
 #include <algorithm>
@@ -40,6 +41,13 @@ Result<void> PeerList::wait_for_news(Deadline deadline) noexcept {
   auto const waited = group_.wait_for_news(deadline);
   if (waited.has_error() && !base::is_given_up(waited.error())) group_.break_by(waited.error());
   return waited;
+}
+
+bool PeerList::have_all_left(std::span<std::uint32_t const> ranks) const noexcept {
+  return std::ranges::all_of(ranks, [this](std::uint32_t rank) {
+    auto const& link = group_.links_[rank];
+    return link != nullptr && link->peer_has_left();
+  });
 }
 
 Error PeerList::lost(std::uint32_t rank, Error const& why) noexcept {

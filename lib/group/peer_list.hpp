@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace lend::group {
@@ -36,6 +37,9 @@ class PeerList final : private channel::LossSource {
   /// Waits until something has come, of whatever kind.
   /// Errors:  timed_out, cancelled; why the group is broken.
   [[nodiscard]] Result<void> wait_for_news(Deadline deadline) noexcept;
+
+  /// Whether each of these ranks has ended its group.
+  [[nodiscard]] bool have_all_left(std::span<std::uint32_t const> ranks) const noexcept;
 
   /// Takes news that are of no link.
   void note(Ready const& news) noexcept {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How channels to peers are made, and their calls. The thread of the group.
 #include <base/giving_up.hpp>
+#include <channel/work/access.hpp>
 #include <group/peers_state.hpp>
 #include <lend/base/stop.hpp>
 #include <lend/channel/wait_many.hpp>
 #include <lend/group/peers.hpp>
+#include <verbs/memory/loan_row.hpp>
 
 #include <algorithm>
 #include <array>
@@ -87,6 +89,45 @@ Result<void> meet(Team& team, PeersState& state, Result<void> const& prepared, D
   return agree_on(team, connected, deadline);
 }
 
+// A receive that was posted is taken back only by an abort, which breaks the group. So what can be
+// told of a send is told before.
+
+/// Whether `channel` will hardly refuse to send that.
+bool will_be_sent(channel::ChannelState& channel, Send const& sent, SourceLine where) noexcept {
+  if (channel.is_broken() || has(sent.options, RequestOption::returning)) return false;
+  auto const& queue = channel.connection.raw();
+  auto const elements = sent.source.elements();
+  if (elements.size() > queue.elements || sent.source.bytes() > queue.message_bytes_max ||
+      (elements.empty() && !sent.immediate))
+    return false;
+  return std::ranges::all_of(elements, [&](GatherElement const& element) {
+    if (element.region == nullptr || element.region->domain != queue.domain ||
+        !element.region->contains(element.range))
+      return false;
+    verbs::LentPiece piece;
+    piece.region = element.region;
+    if (verbs::begin_loan(piece.loan, *element.region, element.range, base::LoanKind::shared,
+                          Operation::send, where)
+            .has_error())
+      return false;
+    verbs::end_loan(piece);
+    return true;
+  });
+}
+
+bool overlap(Send const& sent, Receive const& received) noexcept {
+  for (auto const& from : sent.source.elements())
+    for (auto const& into : received.target.elements())
+      if (from.region != nullptr && from.region == into.region && from.range.length != 0 &&
+          into.range.length != 0 && from.region->contains(from.range) &&
+          from.region->contains(into.range) &&
+          from.range.offset < into.range.offset + into.range.length &&
+          into.range.offset < from.range.offset + from.range.length &&
+          from.region->ledger.is_recording())
+        return true;
+  return false;
+}
+
 }  // namespace
 
 Peers::Peers(std::unique_ptr<PeersState> state) noexcept : state_{std::move(state)} {}
@@ -144,8 +185,32 @@ Result<WorkSuccess> Peers::send_receive(std::uint32_t to, Send const& sent, std:
                                         SourceLine where) noexcept {
   PeerScope scope{*this};
   scope.drain_within(std::chrono::nanoseconds{0});
+  // Aborted is what still fails after a post: a deadline that passes while there is no room, a
+  // device that refuses, and a receive that is refused after a send of which little was known.
+  bool is_sent_last = true;
+  if (from != no_rank) {
+    LEND_TRYV(without_value(scope.on(from)));
+  }
+  if (to != no_rank) {
+    LEND_TRYV(without_value(scope.on(to)));
+    if (from != no_rank && overlap(sent, received))
+      return Error{Errc::already_borrowed,
+                   "what is sent overlaps what is received: receive to other bytes"};
+    is_sent_last = will_be_sent(channel::ChannelState::of(*state().find(to)), sent, where);
+  }
+  PendingWork given;
+  auto const post_send = [&]() -> Result<void> {
+    LEND_TRY(work, scope.post_send(to, sent, deadline, where));
+    given = std::move(work);
+    return success();
+  };
+  if (!is_sent_last) {  // mostly it is refused, and says why
+    LEND_TRYV(post_send());
+  }
   LEND_TRY(taken, scope.post_receive(from, received, deadline, where));
-  LEND_TRY(given, scope.post_send(to, sent, deadline, where));
+  if (is_sent_last) {
+    LEND_TRYV(post_send());
+  }
   LEND_TRYV(given.wait(deadline));
   LEND_TRY(success, taken.wait(deadline));
   LEND_TRYV(scope.finish());
@@ -163,7 +228,10 @@ Result<PeerMessage> Peers::receive_any(Deadline deadline) noexcept {
       auto const rank = static_cast<std::uint32_t>(message->tag());
       return PeerMessage{rank, std::move(*message)};
     }
-    LEND_TRYV(state().group().peers().wait_for_news(deadline));
+    auto& peers = state().group().peers();
+    if (peers.have_all_left(ranks()))
+      return Error{Errc::peer_lost, "all peers have left the group: no message can come any more"};
+    LEND_TRYV(peers.wait_for_news(deadline));
   }
 }
 

@@ -35,7 +35,10 @@ Result<void> PeersState::name(std::span<std::uint32_t const> ranks,
 Result<void> PeersState::prepare(PeerOptions const& options) {
   ChannelOptions channel = options.channel;
   channel.wait_set = &group_->peers().set();
-  channel.keep_alive = group_->options().keep_alive;
+  // A pool awaits messages for ever, also of ranks that have ended their Peers. The links ask.
+  channel.keep_alive = options.shared_receives != 0
+                           ? std::optional<std::chrono::nanoseconds>{std::chrono::nanoseconds{0}}
+                           : group_->options().keep_alive;
   channel.queue_pair.connection = group_->options().connection;
   channel.receive_pool = nullptr;
   if (options.shared_receives != 0 && !ranks_.empty()) {

@@ -38,7 +38,8 @@ Result<Seat> PmixMeeting::find(Seat seat, Deadline deadline) {
 }
 
 void PmixMeeting::end() noexcept {
-  if (std::exchange(is_begun_, false)) (void)pmix_.finalize(nullptr, 0);
+  // A forked child has the connection of its parent, which goes on.
+  if (std::exchange(is_begun_, false) && begun_by_ == ::getpid()) (void)pmix_.finalize(nullptr, 0);
 }
 
 Result<void> PmixMeeting::begin() {
@@ -48,6 +49,7 @@ Result<void> PmixMeeting::begin() {
   if (int const status = pmix_.init(&own_, nullptr, 0); status != 0)
     return about("PMIx_Init", status);
   is_begun_ = true;
+  begun_by_ = ::getpid();
   step_ = Step::publish;
   return success();
 }

@@ -64,6 +64,7 @@ class PmixMeeting {
   PmixProcess own_{};
   Step step_ = Step::start;
   bool is_begun_ = false, has_asked_ = false;
+  int begun_by_ = 0;  // a process
   std::optional<std::uint32_t> size_{};
   std::optional<Error> failure_{};
   OwnPlace place_{};

@@ -169,7 +169,8 @@ TEST_CASE("a set that sleeps is woken by a message", "[channel]") {
   CHECK(text_of(pooled.heard()) == "wake");
 }
 
-TEST_CASE("an idle channel with a pool takes at most 16 KiB and no descriptor", "[channel]") {
+// Of these are 160 bytes for what connection options the program chose, and where each is from.
+TEST_CASE("an idle channel with a pool takes at most 16.5 KiB and no descriptor", "[channel]") {
   Pooled pooled{8};
   if (lacks(pooled.context, &DeviceCapabilities::endpoints)) return;
   auto const descriptors = [] {
@@ -198,6 +199,6 @@ TEST_CASE("an idle channel with a pool takes at most 16 KiB and no descriptor", 
   while (idle.size() < count) add();
   auto const each = (allocated() - before) / count;
   CAPTURE(each);
-  if (pooled.context.kind() == DeviceKind::soft) CHECK(each <= 16 * 1024);
+  if (pooled.context.kind() == DeviceKind::soft) CHECK(each <= 16 * 1024 + 512);
   CHECK(descriptors() == descriptors_before);
 }

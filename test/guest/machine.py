@@ -98,7 +98,7 @@ class Stream:
 
 def to_file(file):
     """Passes on what a guest says; which test it begins, also to `test/run`, where that has started it."""
-    counted = os.environ.get("LEND_COUNTED")
+    counted = os.environ.get("LEND_TEST_COUNTED")
 
     def write(text):
         file.write(text)

@@ -38,15 +38,15 @@ def needs_mpi(header):
 
 def complaints(header):
     name = header.relative_to(include)
+    flags = [*FLAGS, *(mpi_flags if needs_mpi(header) else [])]
     with tempfile.NamedTemporaryFile() as seen:
-        done = run(f"#include <{name}>\n" * 2, "-MD", "-MF", seen.name, *FLAGS,
-                   *(mpi_flags if needs_mpi(header) else []))
+        done = run(f"#include <{name}>\n" * 2, "-MD", "-MF", seen.name, *flags)
         if done.returncode != 0:
             return f"{name} does not compile alone and twice:\n{done.stderr}"
         brought = FORBIDDEN.search(seen.read().decode())
     if brought:
         return f"{name} brings in {brought[0]}"
-    older = run(f"#include <{name}>\n", *FLAGS, "-std=c++17").stderr
+    older = run(f"#include <{name}>\n", *flags, "-std=c++17").stderr
     if older.count("error:") != 1 or "C++20" not in older:
         return f"{name} in C++17 is not one error that names C++20:\n{older}"
     return None

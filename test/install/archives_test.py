@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 source, archive, *compiler = sys.argv[1:]
-LOADING = "verbs_rdma_core_functions.cpp.o"
+LOADING = "verbs_device_rdma_core_functions.cpp.o"
 # Who links archives names the drivers. Source: rdma-core Documentation/libibverbs.md.
 DRIVERS = """#define RDMA_STATIC_PROVIDERS rxe,siw
 #include <infiniband/verbs.h>

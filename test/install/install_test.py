@@ -257,7 +257,7 @@ def without_rdma_core(folder):
     there = output("pkg-config", "--variable=libdir", "libibverbs").strip()
     libraries = [os.path.realpath(f"{there}/{name}.so.1") for name in ["libibverbs"] + ["librdmacm"] * has_cm]
     loaded = [pathlib.Path(source, "lib", room, "rdma_core_functions.cpp").read_text(encoding="utf-8")
-              for room in ("verbs", "cm")[:len(libraries)]]
+              for room in ("verbs/device", "cm")[:len(libraries)]]
     for library, text in zip(libraries, loaded):
         versions = dict(re.findall(r" [TWi] (\w+)@@(\S+)", output("nm", "-D", library)))
         names = re.findall(r'LEND_CALL\((\w+), "([\w.]+)"', text)

@@ -113,7 +113,7 @@ class Run:
         log = build.folder / f"meson-logs/{label}-counted.json"
         log.unlink(missing_ok=True)
         status = self.call(None, command, ROOT / f"build/{build.name}-{label}-tests.log", niceness,
-                           LEND_COUNTED=str(folder), **build.environment)
+                           LEND_TEST_COUNTED=str(folder), **build.environment)
         self.logs.append((build, log, status, len(tests)))
 
     def stop(self, status):

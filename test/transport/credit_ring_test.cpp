@@ -16,7 +16,7 @@ namespace lend::test::credit_ring {
 namespace {
 
 constexpr std::uint32_t cell = 64, window = 4, message_max = 256, ring_bytes = 1'024;
-constexpr TransportOptions options{
+TransportOptions const options{
     .window = window, .message_bytes_max = message_max, .ring_bytes = ring_bytes};
 
 enum class Kind : std::uint32_t { data = 0, credit = 1, finish = 2, none = 3 };

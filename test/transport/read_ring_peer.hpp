@@ -18,7 +18,7 @@ namespace lend::test::read_ring {
 inline constexpr std::uint32_t cell = 64, window = 4, message_max = 248, ring_bytes = 1'024,
                                header = 8;
 inline constexpr std::uint32_t goes_on_at_0 = UINT32_MAX;
-inline constexpr TransportOptions options{
+inline TransportOptions const options{
     .window = window, .message_bytes_max = message_max, .ring_bytes = ring_bytes};
 
 enum class Kind : std::uint32_t { data = 0, credit = 1, finish = 2, none = 3 };

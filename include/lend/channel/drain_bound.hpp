@@ -24,7 +24,7 @@ class DrainBound {
   }
   /// Of one that it did not ask for, which takes `most` at most.
   [[nodiscard]] Deadline of_end(std::chrono::nanoseconds most) const noexcept {
-    return sooner(within(std::min(longest_.value_or(most), most)), until_);
+    return sooner(within((std::min)(longest_.value_or(most), most)), until_);
   }
 
  private:

@@ -33,7 +33,7 @@ inline constexpr std::uint32_t no_rank = UINT32_MAX;
 
 struct PeerOptions {
   /// Its wait, wait_set, tag, keep_alive, receive_pool, peer_name and queue_pair.connection are
-  /// those of the group.
+  /// those of the group; with shared receives the group's own links alone keep alive.
   ChannelOptions channel{};
   /// So many messages of so many bytes, of all peers together, may come before receive_any() takes
   /// them, and no other receives can be posted. 0: each message needs a receive that was posted to
@@ -83,7 +83,7 @@ class LEND_EXPORT Peers {
 
   /// Ranks of the group, which ascend. All calls name peers by these.
   [[nodiscard]] std::span<std::uint32_t const> ranks() const noexcept LEND_LIFETIMEBOUND;
-  /// For blocking calls. Stops the process if there is no such peer.
+  /// For blocking calls, and never to be moved from. Stops the process if there is no such peer.
   [[nodiscard]] Channel& operator[](std::uint32_t rank) & noexcept LEND_LIFETIMEBOUND;
 
   /// Sends to one rank and receives from another, or the same: what was received. Either may be
@@ -97,6 +97,7 @@ class LEND_EXPORT Peers {
   /// The next message to the shared receives, of any rank.
   /// Errors:  invalid_argument      PeerOptions::shared_receives is 0.
   ///          timed_out, cancelled  none came.
+  ///          peer_lost             all peers have left the group.
   ///          those of Team::barrier() that break a group, once what came before is taken.
   [[nodiscard]] Result<PeerMessage> receive_any(Deadline deadline = Deadline::never()) noexcept;
 

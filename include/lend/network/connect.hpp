@@ -55,7 +55,8 @@ struct Accepted {
 /// What a listener in an event loop holds at a time. A client takes 4 KiB and a descriptor, and
 /// those that connect an end each.
 struct ListenerLimits {
-  std::size_t unproven_max = 1024;           ///< clients without an end; more wait in the kernel
+  /// Clients without an end, at most half of RLIMIT_NOFILE; more wait in the kernel.
+  std::size_t unproven_max = 1024;
   std::size_t connecting_max = 64;           ///< ends prepared, not connected; more clients wait
   std::chrono::milliseconds patience{2000};  ///< to prove and greet, to agree, and to connect
 };

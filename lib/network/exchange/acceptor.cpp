@@ -3,11 +3,26 @@
 #include <base/giving_up.hpp>
 #include <network/exchange/acceptor.hpp>
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 namespace lend::network {
+
+namespace {
+
+constexpr std::chrono::hours longest_patience{24 * 365};  // in nanoseconds it can be added
+
+/// Clients that prove nothing take no more of those that the process may have.
+std::size_t half_of_descriptors() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+  return std::max<std::size_t>(1, limit.rlim_cur / 2);
+}
+
+}  // namespace
 
 Result<Acceptor> Acceptor::open(Socket listening, AdmissionLimits limits, Secret secret,
                                 Purpose purpose) {
@@ -85,7 +100,9 @@ Result<void> Acceptor::begin(Prepare prepare, ListenerLimits const& limits) {
   if (limits.unproven_max == 0 || limits.connecting_max == 0 || limits.patience.count() <= 0)
     return Error{Errc::invalid_argument, "the limits of a listener are 1 or more each"};
   admission_->forget_rejected();
-  admission_->set_limits({.pending_max = limits.unproven_max, .patience = limits.patience});
+  admission_->set_limits(
+      {.pending_max = std::min(limits.unproven_max, half_of_descriptors()),
+       .patience = std::min<std::chrono::milliseconds>(limits.patience, longest_patience)});
   prepare_ = std::move(prepare);
   connecting_max_ = limits.connecting_max;
   return success();
@@ -103,8 +120,9 @@ Result<std::optional<Acceptor::Connected>> Acceptor::poll() {
   } const ending{*this};
   auto const now = Clock::now();
   // The time in which the program should have called and did not counts against none.
-  if (now > due_)
-    for (auto& one : guests_) one.since += now - due_;
+  auto const unattended = Admission::unattended(now, due_, std::exchange(polled_, now),
+                                                admission_->limits().patience);
+  for (auto& one : guests_) one.since += unattended;
   auto const served = serve(Deadline{now});
   for (auto& one : guests_)
     if (one.stage == Stage::agreed) connect(one);

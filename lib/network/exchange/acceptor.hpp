@@ -126,6 +126,7 @@ class Acceptor {
   std::size_t connecting_max_ = 1;
   std::uint64_t arrivals_ = 0;
   Clock::time_point due_ = Clock::time_point::max();  // of the poller's timer
+  Clock::time_point polled_{};                        // the last time
 };
 
 }  // namespace lend::network

@@ -9,6 +9,8 @@
 
 namespace lend::network {
 
+using namespace std::chrono_literals;
+
 namespace {
 
 /// How soon a want of descriptors may be over.
@@ -143,8 +145,8 @@ bool Admission::make_room(Clock::time_point now) {
 // ---- those that are here ----
 
 Result<void> Admission::serve(Admit const& admit) {
-  auto now = Clock::now();
-  if (now > due_) excuse(now - due_);
+  auto const now = Clock::now();
+  excuse(unattended(now, due_, std::exchange(served_, now), limits_.patience));
   forget_closed();
   if (is_paused_ && now >= resumes_) listen(is_listening_);
   LEND_TRY(events, poller_.ready(Deadline{now}));
@@ -164,8 +166,19 @@ Result<void> Admission::serve(Admit const& admit) {
   return taken;
 }
 
+/// The time since `due` in which nobody looked; and where nobody has for long, a quarter of the
+/// patience more, in which what came meanwhile can be read and answered.
+Admission::Clock::duration Admission::unattended(Clock::time_point now, Clock::time_point due,
+                                                 Clock::time_point served,
+                                                 Clock::duration patience) noexcept {
+  if (now <= due) return {};
+  bool const was_away = now - due > 10ms && now - served > patience / 2;
+  return now - due + (was_away ? patience / 4 : Clock::duration{});
+}
+
 void Admission::excuse(Clock::duration time) noexcept {
   for (auto& one : clients_) one.since += time;
+  if (due_ != Clock::time_point::max()) due_ += time;  // it follows from them
 }
 
 void Admission::expire(Clock::time_point now) {
@@ -180,8 +193,7 @@ void Admission::expire(Clock::time_point now) {
 void Admission::set_timer() noexcept {
   due_ = Clock::time_point::max();
   if (!clients_.empty()) due_ = clients_.front().since + limits_.patience;
-  if (is_listening_ && is_paused_) due_ = std::min(due_, resumes_);
-  poller_.wake_at(Deadline{due_});
+  poller_.wake_at(Deadline{is_listening_ && is_paused_ ? std::min(due_, resumes_) : due_});
 }
 
 /// One frame at most: the others take turns.

@@ -83,6 +83,10 @@ class Admission {
   [[nodiscard]] LEND_EXPORT Result<void> add(Socket socket);
   /// So many clients that were handed on take places of pending_max.
   void hold(std::size_t count) noexcept;
+  /// The time that counts against no client, of one who last looked at `served`.
+  [[nodiscard]] static Clock::duration unattended(Clock::time_point now, Clock::time_point due,
+                                                  Clock::time_point served,
+                                                  Clock::duration patience) noexcept;
   /// In this time no client was served: it counts against none.
   void excuse(Clock::duration time) noexcept;
   /// Rejects all.
@@ -122,7 +126,8 @@ class Admission {
   bool is_listening_ = true;
   bool is_paused_ = false;  // newcomers wait in the kernel's queue
   Clock::time_point resumes_ = Clock::time_point::max();
-  Clock::time_point due_ = Clock::time_point::max();  // of the timer
+  Clock::time_point due_ = Clock::time_point::max();  // when the oldest has had its time
+  Clock::time_point served_{};                        // the last time
   std::string last_rejected_{};
 };
 

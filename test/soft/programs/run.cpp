@@ -66,8 +66,10 @@ void Run::connect() {
   pair.elements = elements_of_program;
   pair.inline_bytes = program_.inline_bytes;
   // Of little patience, so that whatever is in progress ends by itself, receives excepted.
-  pair.connection.ack_timeout = 4us;
-  pair.connection.ack_retries = 2;
+  if (!program_.is_unreliable) {
+    pair.connection.ack_timeout = 4us;
+    pair.connection.ack_retries = 2;
+  }
   pair.receiver_not_ready_retries = 3;
   pair.receiver_not_ready_delay = 10us;
   if (program_.is_unreliable) pair.remote_access = RemoteAccess::write;
