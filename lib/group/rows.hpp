@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace lend::group {
@@ -61,5 +62,26 @@ struct RowsDigest {
 struct RowsNote {
   RowsDigest sent{}, received{};
 };
+
+/// Of this rank's note to `rank`, and that one's to this.
+/// Errors:  disagreement  one of them does not send what the other receives.
+[[nodiscard]] inline Result<void> compare(RowsNote const& ours, RowsNote const& theirs,
+                                          std::uint32_t rank) {
+  auto const text_of = [](RowsDigest const& rows) {
+    return std::to_string(rows.count) + (rows.count == 1 ? " row" : " rows");
+  };
+  auto const differs = [&](RowsDigest const& sends, RowsDigest const& receives,
+                           std::string const& sender, std::string const& receiver) {
+    return Error{
+        Errc::disagreement,
+        sender + " sends " + text_of(sends) + " to " + receiver + ", which receives " +
+            (sends.count == receives.count ? "as many, of other lengths" : text_of(receives)) +
+            ": the n-th row sent meets the n-th received, of as many bytes"};
+  };
+  auto const other = "rank " + std::to_string(rank);
+  if (ours.sent != theirs.received) return differs(ours.sent, theirs.received, "this rank", other);
+  if (ours.received != theirs.sent) return differs(theirs.sent, ours.received, other, "this rank");
+  return success();
+}
 
 }  // namespace lend::group

@@ -80,6 +80,34 @@ std::vector<Element> one_by_one(Values& values, std::size_t at, std::size_t coun
   return elements;
 }
 
+/// Every eighth value, from `first` on.
+template <class Element>
+std::vector<Element> column(Values& values, std::size_t first) {
+  std::vector<Element> elements;
+  for (std::size_t i = 0; i < 8; ++i)
+    if constexpr (std::same_as<Element, GatherElement>)
+      elements.push_back(values.gather(8 * i + first, 1));
+    else
+      elements.push_back(values.scatter(8 * i + first, 1));
+  return elements;
+}
+
+/// On each of two ranks, which are each other's peers.
+template <class Body>
+void on_two(std::size_t count, Body const& body, PeerOptions const& options = {}) {
+  if (lacks_exchanges()) return;
+  ScopeRanks ranks{2};
+  on_each_with_values(ranks, count, [&](Group& group, Values& values) {
+    auto peers = taken(Peers::connect_all(group, within(patience), options));
+    body(group, peers, values, 1 - group.rank());
+  });
+}
+
+template <class T>
+bool has(Result<T> const& result, Errc code) {
+  return result.has_error() && result.error() == code;
+}
+
 }  // namespace
 
 static_assert(!std::is_move_constructible_v<Exchange>);
@@ -138,12 +166,9 @@ TEST_CASE("random exchanges are as a serial program says, step after step", "[gr
 }
 
 TEST_CASE("ranks whose rows differ both say which, and the group goes on", "[group]") {
-  if (lacks_exchanges()) return;
   auto const is_shorter = GENERATE(false, true);
-  ScopeRanks ranks{2};
-  on_each_with_values(ranks, 8, [&](Group& group, Values& values) {
-    auto peers = taken(Peers::connect_all(group, within(patience)));
-    auto const rank = group.rank(), other = 1 - rank;
+  on_two(8, [&](Group& group, Peers& peers, Values& values, std::uint32_t other) {
+    auto const rank = group.rank();
     Exchange exchange{peers};
     exchange.receive(other, values.scatter(4, 2)).send(other, values.gather(0, 2));
     if (rank == 1 && is_shorter) exchange.receive(other, values.scatter(6, 1));
@@ -164,11 +189,8 @@ TEST_CASE("ranks whose rows differ both say which, and the group goes on", "[gro
 
 TEST_CASE("the memory of rows is lent while they are under way, and a late rank is named",
           "[group]") {
-  if (lacks_exchanges()) return;
-  ScopeRanks ranks{2};
-  on_each_with_values(ranks, 4, [](Group& group, Values& values) {
-    auto peers = taken(Peers::connect_all(group, within(patience)));
-    auto const rank = group.rank(), other = 1 - rank;
+  on_two(4, [](Group& group, Peers& peers, Values& values, std::uint32_t other) {
+    auto const rank = group.rank();
     Exchange exchange{peers};
     exchange.receive(other, values.scatter(2, 2)).receive(no_rank, values.scatter(0, 1));
     exchange.send(other, values.gather(0, 2));
@@ -204,19 +226,10 @@ TEST_CASE("the memory of rows is lent while they are under way, and a late rank 
 }
 
 TEST_CASE("a column is copied, and what is lent meanwhile is not overwritten", "[group]") {
-  if (lacks_exchanges()) return;
-  ScopeRanks ranks{2};
-  on_each_with_values(ranks, 64, [](Group& group, Values& values) {
-    auto peers = taken(Peers::connect_all(group, within(patience)));
-    auto const rank = group.rank(), other = 1 - rank;
-    std::vector<GatherElement> own;  // the first of each eight values, to the second of each
-    std::vector<ScatterElement> theirs;
-    for (std::size_t i = 0; i < 8; ++i) {
-      own.push_back(values.gather(8 * i, 1));
-      theirs.push_back(values.scatter(8 * i + 1, 1));
-    }
+  on_two(64, [](Group& group, Peers& peers, Values& values, std::uint32_t other) {
     Exchange exchange{peers};
-    exchange.send(other, own).receive(other, theirs);
+    exchange.send(other, column<GatherElement>(values, 0));
+    exchange.receive(other, column<ScatterElement>(values, 1));
     auto lane = taken(Peers::connect_all(group, within(patience)));
     PeerScope scope{lane};
     auto const lent = taken(scope.post_receive(other, values.scatter(8 * 7 + 1, 1)));
@@ -243,11 +256,129 @@ TEST_CASE("an exchange names the rank whose loss ends it", "[group]") {
     exchange.receive(left, values.scatter(4, 2)).receive(right, values.scatter(6, 2));
     exchange.send(left, values.gather(0, 2)).send(right, values.gather(0, 2));
     expect(exchange.run(within(patience)));
+    expect(group.barrier(within(patience)));
     if (rank == 3) return group.abandon("no convergence");
     Result<void> done = success();
     while (done.has_value()) done = exchange.run(within(patience));
     expect(done.error().describe().find("rank 3 has abandoned") != std::string::npos, "the name");
     expect(values.values().has_value(), "the bytes are back");
     expect(exchange.finish().has_value(), "all was told");
+  });
+}
+
+// ---- what goes on, and what ends ----
+
+TEST_CASE("the end of an exchange waits for its rows, and is for good", "[group]") {
+  on_two(64, [](Group& group, Peers& peers, Values& values, std::uint32_t other) {
+    Exchange exchange{peers};
+    exchange.send(other, column<GatherElement>(values, 0));
+    exchange.receive(other, column<ScatterElement>(values, 1));
+    expect(exchange.start(within(patience)));
+    expect(exchange.drain_within(patience).finish());
+    for (std::size_t i = 0; i < 8; ++i) expect(are(values, 8 * i + 1, other, 8 * i, 1), "a value");
+    expect(has(exchange.start(within(patience)), Errc::stale_handle), "it started");
+    expect(has(exchange.run(within(patience)), Errc::stale_handle), "it ran");
+    expect(has(exchange.finish(), Errc::stale_handle), "it ended twice");
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("the first start of an exchange without room ends in time, and goes on", "[group]") {
+  PeerOptions options;
+  options.channel.queue_pair.send_depth = 2;
+  std::size_t filled = 0;  // the barrier publishes it
+  on_two(
+      8,
+      [&](Group& group, Peers& peers, Values& values, std::uint32_t other) {
+        auto const rank = group.rank();
+        Exchange exchange{peers};
+        exchange.receive(other, values.scatter(4, 2)).send(other, values.gather(0, 2));
+        PeerScope before{peers};
+        if (rank == 0) {
+          while (before.post_send(1, values.gather(0, 1), within(1ms)).has_value()) ++filled;
+          expect(has(exchange.start(within(1ms)), Errc::timed_out), "it started");
+          expect(has(exchange.start(within(1ms)), Errc::timed_out), "again");
+          expect(group.barrier(within(patience)));
+        } else {
+          expect(group.barrier(within(patience)));
+          for (std::size_t i = 0; i < filled; ++i)
+            static_cast<void>(taken(before.post_receive(0, values.scatter(6, 1))).wait());
+        }
+        expect(before.finish());
+        expect(exchange.run(within(patience)));
+        expect(are(values, 4, other, 0, 2), "the values");
+        expect(group.barrier(within(patience)));
+      },
+      options);
+}
+
+TEST_CASE("each call goes on with a start that was not over", "[group]") {
+  auto const call = GENERATE(0, 1, 2);
+  on_two(4, [&](Group& group, Peers& peers, Values& values, std::uint32_t other) {
+    auto const rank = group.rank();
+    Exchange exchange{peers};
+    exchange.receive(other, values.scatter(2, 2)).send(other, values.gather(0, 2));
+    if (rank == 0) {
+      expect(has(exchange.start(within(1ms)), Errc::timed_out), "it started");
+      expect(has(exchange.wait(within(1ms)), Errc::timed_out), "it was over");
+      expect(has(exchange.wait_any(within(1ms)), Errc::timed_out), "all were told");
+      expect(!taken(exchange.poll()), "it was over, too");
+    }
+    expect(group.barrier(within(patience)));
+    if (rank == 1)
+      expect(exchange.run(within(patience)));
+    else if (call == 0)
+      expect(exchange.wait(within(patience)));
+    else if (call == 1)
+      while (!taken(exchange.poll())) std::this_thread::yield();
+    else
+      expect(taken(exchange.wait_any(within(patience))) == std::size_t{0}, "the row");
+    expect(exchange.wait(within(patience)));
+    expect(are(values, 2, other, 0, 2), "the values");
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("a row that comes too late is not of the run", "[group]") {
+  on_two(8, [](Group& group, Peers& peers, Values& values, std::uint32_t other) {
+    Exchange exchange{peers};
+    exchange.receive(other, values.scatter(2, 2)).send(other, values.gather(0, 2));
+    expect(exchange.start(within(patience)));
+    exchange.receive(other, values.scatter(4, 2));
+    expect(taken(exchange.wait_any(within(patience))) == std::size_t{0}, "the row");
+    expect(!taken(exchange.wait_any(within(patience))).has_value(), "another");
+    expect(exchange.wait(within(patience)));
+    expect(are(values, 2, other, 0, 2), "the values");
+    expect(has(exchange.start(within(patience)), Errc::invalid_argument), "it started");
+    expect(exchange.finish());
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("what send_receive() refuses to send breaks no group", "[group]") {
+  on_two(16, [](Group& group, Peers& peers, Values& values, std::uint32_t other) {
+    auto lane = taken(Peers::connect_all(group, within(patience)));
+    auto const refused = [&](std::uint32_t to, Send const& sent, Errc code) {
+      auto const done = peers.send_receive(to, sent, other, values.scatter(8, 2), within(patience));
+      expect(has(done, code), "it was sent");
+    };
+    refused(7, values.gather(0, 2), Errc::invalid_argument);
+    refused(other, values.gather(15, 2), Errc::invalid_argument);
+    refused(other, GatherElement{}, Errc::invalid_argument);
+    refused(other, Send{one_by_one<GatherElement>(values, 0, 8)}, Errc::invalid_argument);
+    refused(other, values.gather(7, 2), Errc::already_borrowed);
+    {
+      PeerScope scope{lane};
+      static_cast<void>(taken(scope.post_receive(other, values.scatter(0, 1))));
+      refused(other, values.gather(0, 2), Errc::already_borrowed);
+      expect(group.barrier(within(patience)));
+      static_cast<void>(taken(scope.post_send(other, values.gather(7, 1))));
+      expect(scope.finish());
+    }
+    auto const done = peers.send_receive(other, values.gather(1, 2), other, values.scatter(8, 2),
+                                         within(patience));
+    expect(done.has_value() && are(values, 8, other, 1, 2), "the values");
+    expect(group.barrier(within(patience)));
+    expect(group.first_cause() == nullptr, "it is broken");
   });
 }

@@ -24,6 +24,7 @@ namespace lend {
 /// The n-th row sent to a rank meets the n-th received there, of as many bytes, which the first
 /// start() compares. Other messages of these Peers may go between two runs, in the same order at
 /// both ends. Several exchanges take a Peers each, or are started in the same order at all ranks.
+/// These Peers have no shared receives.
 ///
 ///     Exchange halo{peers};
 ///     for (Side const& side : sides)  // whose rank is no_rank at a border: no message
@@ -38,9 +39,11 @@ class LEND_EXPORT Exchange {
   /// As ~SetScope().
   ~Exchange();
 
-  /// Adds a row, before the first start(), which says what is wrong with it. The memory is the
-  /// program's between two runs. A row of more elements than a request takes, as a column, is
-  /// copied: to memory of the exchange as it starts, and from there by the call that finds it over.
+  /// Adds a row, before the first start(), which says what is wrong with it; one that comes later
+  /// is not added. The memory is the program's between two runs, but a row keeps no region: each
+  /// outlives the last run, and finish(). A row of more elements than a request takes, as a column,
+  /// is copied: to memory of the exchange as it starts, and from there by the call that finds it
+  /// over.
   Exchange& send(std::uint32_t rank, GatherList const& row, SourceLine where = SourceLine::here());
   Exchange& receive(std::uint32_t rank, ScatterList const& row,
                     SourceLine where = SourceLine::here());
@@ -48,21 +51,28 @@ class LEND_EXPORT Exchange {
   /// Posts all rows, the receives first. The first one waits for those of the peers.
   /// Borrows: each row that is not copied, until a call sees that it is over: what is sent shared,
   ///          what is received exclusively.
-  /// Errors:  invalid_argument  no such peer, a row was added too late, or the exchange is under
-  ///                            way. Nothing was posted.
+  /// Errors:  invalid_argument  no such peer, Peers with shared receives, more rows of a rank than
+  ///                            its channel takes, a row was added too late, or the exchange is
+  ///                            under way. Nothing was posted.
+  ///          stale_handle      after finish().
   ///          disagreement      a peer has other rows for this rank, as it finds, too.
-  ///          timed_out, cancelled  a peer has not started, or there is no room: start() again.
+  ///          timed_out, cancelled  a peer has not started, or there is no room: start() again,
+  ///                            or any call below, which goes on with it.
   ///          those of PollingScope::post_send(), of a row; those before it are under way. Call it
   ///          again, or wait(), which posts the rest.
   [[nodiscard]] Result<void> start(Deadline deadline = Deadline::never()) noexcept;
-  /// Until all rows are over.
-  /// Errors:  those of PendingWork::wait(), of the row that failed first.
+  /// Until all rows are over; after a start() that failed half-way it does the rest first. Without
+  /// a run nothing.
+  /// Errors:  those of wait_all(); the rows that came are there all the same.
+  ///          those of start(), of its rest.
   ///          disagreement          a message has another length than its row.
+  ///          already_borrowed      bytes to which a row is to be copied are on loan: wait() again.
   ///          timed_out, cancelled  still under way, the rows are named: wait() again.
   [[nodiscard]] Result<void> wait(Deadline deadline = Deadline::never()) noexcept;
   /// start() and wait(). After a time-out it goes on.
   [[nodiscard]] Result<void> run(Deadline deadline = Deadline::never()) noexcept;
-  /// Whether all is over, without waiting. Errors:  those of wait().
+  /// Whether all is over, without waiting; it goes on with start() as wait() does.
+  /// Errors:  those of wait() but timed_out.
   [[nodiscard]] Result<bool> poll() noexcept;
   /// Waits for a row that was received and not told of yet: its number among the received ones, in
   /// the order of receive(), without those of no_rank. Nothing: all were told.
@@ -72,7 +82,9 @@ class LEND_EXPORT Exchange {
 
   /// As PeerScope::drain_within().
   Exchange& drain_within(std::chrono::nanoseconds bound) noexcept;
-  /// Ends it, as SetScope::finish().
+  /// Waits for a run that is under way, within that bound, and ends the exchange.
+  /// Errors:  those of wait(), of that run; those of SetScope::finish().
+  ///          stale_handle  it has ended.
   [[nodiscard]] Result<void> finish() noexcept;
 
  private:
