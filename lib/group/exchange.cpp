@@ -61,7 +61,7 @@ struct Exchange::State {
   std::optional<Error> wrong{};  // since a row was added too late, or rows differ
   std::vector<Partner> partners{};
   std::optional<MemoryRegion> notes{};  // two a partner: its own, and ours
-  std::size_t notes_awaited = 0;        // partners from whom a receive was posted
+  std::size_t notes_awaited = 0;        // receives posted, by partners
   std::size_t notes_sent = 0;
   std::vector<PendingWork> works{};  // of the rows: those received come first
   std::size_t posted = 0;            // of these

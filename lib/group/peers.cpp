@@ -89,8 +89,8 @@ Result<void> meet(Team& team, PeersState& state, Result<void> const& prepared, D
   return agree_on(team, connected, deadline);
 }
 
-// A receive that was posted is taken back only by an abort, which breaks the group. So what can be
-// told of a send is told before.
+// A receive that was posted is taken back only by an abort, which breaks the group. So a send that
+// would be refused is found before.
 
 /// Whether `channel` will hardly refuse to send that.
 bool will_be_sent(channel::ChannelState& channel, Send const& sent, SourceLine where) noexcept {

@@ -280,24 +280,6 @@ TEST_CASE("a crowd of silent connections gives way to a peer however short each 
   CHECK(met == endpoint_of(9));
 }
 
-TEST_CASE("a crowd of silent connections gives way to a peer also after a pause between accepts",
-          "[network]") {
-  auto acceptor = must(network::Acceptor::open(
-      loopback_listener(), {.pending_max = 4, .patience = 100ms, .crowded_patience = 50ms}));
-  std::vector<network::Socket> silent;
-  for (int i = 0; i < 4; ++i) silent.push_back(dial(acceptor.address()));
-  CHECK(acceptor.accept(greeting_with(1), within(10ms)).has_error());
-  // Longer than all patience: it counts against nobody, and in nobody's favour.
-  std::this_thread::sleep_for(2s);
-  auto const peer = dial(acceptor.address());
-  say(peer, good_greeting(9));
-  say(peer, agreed());
-  auto const before = std::chrono::steady_clock::now();
-  auto const accepted = must(acceptor.accept(greeting_with(1), within(patience)));
-  CHECK(accepted.greeting.endpoint == endpoint_of(9));
-  CHECK(std::chrono::steady_clock::now() - before < 1500ms);  // of 1.9 s that were excused twice
-}
-
 TEST_CASE("without descriptors silent connections give way to a peer", "[network]") {
   auto acceptor = must(network::Acceptor::open(loopback_listener(), {.crowded_patience = 50ms}));
   auto const silent = dial(acceptor.address());

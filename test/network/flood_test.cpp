@@ -180,3 +180,21 @@ TEST_CASE("an admission whose places are taken sleeps until a client may give wa
   CHECK(serves < 10);
   CHECK(admission->clients() == 1);
 }
+
+TEST_CASE("a crowd of silent connections gives way to a peer also after a pause between accepts",
+          "[network]") {
+  auto acceptor = must(network::Acceptor::open(
+      loopback_listener(), {.pending_max = 4, .patience = 100ms, .crowded_patience = 50ms}));
+  std::vector<network::Socket> silent;
+  for (int i = 0; i < 4; ++i) silent.push_back(dial(acceptor.address()));
+  CHECK(acceptor.accept(greeting_with(1), within(10ms)).has_error());
+  // Longer than all patience: it counts against no client, and for none.
+  std::this_thread::sleep_for(2s);
+  auto const peer = dial(acceptor.address());
+  say(peer, good_greeting(9));
+  say(peer, agreed());
+  auto const before = std::chrono::steady_clock::now();
+  auto const accepted = must(acceptor.accept(greeting_with(1), within(patience)));
+  CHECK(accepted.greeting.endpoint == endpoint_of(9));
+  CHECK(std::chrono::steady_clock::now() - before < 1500ms);  // of 1.9 s that were excused twice
+}

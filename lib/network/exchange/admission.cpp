@@ -166,7 +166,7 @@ Result<void> Admission::serve(Admit const& admit) {
   return taken;
 }
 
-/// The time since `due` in which nobody looked; and where nobody has for long, a quarter of the
+/// The time since `due` in which no call looked; and where none has for long, a quarter of the
 /// patience more, in which what came meanwhile can be read and answered.
 Admission::Clock::duration Admission::unattended(Clock::time_point now, Clock::time_point due,
                                                  Clock::time_point served,

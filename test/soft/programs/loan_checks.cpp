@@ -20,6 +20,11 @@ bool LoanRun::meets_a_loan(ByteRange bytes, bool exclusively) const {
 }
 
 void LoanRun::note_end_of(std::size_t number) {
+  // A poll that failed did not bring the return, and the end of the scope has recalled the loan.
+  is_blurred_ |= std::ranges::any_of(loans_, [&](Lent const& lent) {
+    return lent.state == State::lent && lent.returned_by != 0 &&
+           spy_.polls_failed > lent.polls_failed;
+  });
   look_at_connection();
   bool const has_broken = !lender_ || lender_->first_cause() != nullptr;
   // On a broken channel the end of one scope with loans ends the connection, and so all loans.

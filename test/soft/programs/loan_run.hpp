@@ -40,6 +40,7 @@ class LoanRun : public Story {
     State state = State::lent;
     bool is_recalling = false;      // which has not come to an end
     std::uint64_t returned_by = 0;  // a receive that nobody has polled for
+    unsigned polls_failed = 0;      // till then
 
     [[nodiscard]] bool is_the_peers() const { return state == State::lent && returned_by == 0; }
   };

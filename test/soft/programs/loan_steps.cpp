@@ -193,6 +193,7 @@ void LoanRun::give_back_unseen(Lent& lent) {
   auto const sent = peer_->send(Send::only_returning(lent.remote), within(10s));
   tell("the peer returns unseen: " + words_of(sent));
   lent.returned_by = id;
+  lent.polls_failed = spy_.polls_failed;
   if (sent.has_value()) return;
   scope.drain_within(short_bound);
   note_peer_error(lent, {}, sent.error());
