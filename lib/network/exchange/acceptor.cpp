@@ -120,8 +120,8 @@ Result<std::optional<Acceptor::Connected>> Acceptor::poll() {
   } const ending{*this};
   auto const now = Clock::now();
   // The time in which the program should have called and did not counts against none.
-  auto const unattended = Admission::unattended(now, due_, std::exchange(polled_, now),
-                                                admission_->limits().patience);
+  auto const unattended =
+      Admission::unattended(now, due_, std::exchange(polled_, now), admission_->limits().patience);
   for (auto& one : guests_) one.since += unattended;
   auto const served = serve(Deadline{now});
   for (auto& one : guests_)
