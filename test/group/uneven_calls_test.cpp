@@ -4,7 +4,7 @@
 // serial model.
 #include "group/ranks.hpp"
 #include "group/scope_ranks.hpp"
-#include "support/thorough.hpp"
+#include "support/seed.hpp"
 
 #include <array>
 #include <random>
