@@ -155,7 +155,7 @@ std::vector<Host::OwnVariable> Host::own_variables() const {
   auto const lines = lines_of(answer("own variables", []() -> Answer {
                                 std::vector<std::string> said;
                                 for (auto const& name : base::names_of_variables("LEND_"))
-                                  if (!name.starts_with("LEND_TEST_"))  // of tests, lend's own
+                                  if (name.find("TEST_") != 5)  // those are of lend's own tests
                                     said.push_back(name + ' ' + defect_of(name));
                                 if (said.empty()) return std::nullopt;
                                 std::ranges::sort(said);
