@@ -175,7 +175,7 @@ Setting const& setting(std::vector<Setting> const& all, std::string_view name) {
 std::string source_of(ConnectionOptions const& options, std::string_view name) {
   auto const domain = domain_with_choices();
   auto const channel = channel_of(domain, {.queue_pair = {.connection = options}});
-  auto const& got = setting(channel.settings(), name);
+  auto const got = setting(channel.settings(), name);
   auto const would = must(domain.context().settings(options));
   CHECK(setting(would, name).value == got.value);
   CHECK(setting(would, name).source == got.source);
