@@ -71,11 +71,12 @@ PmixFunctions functions() {
   made.get = [](PmixProcess const* of, char const* key, PmixInfo const*, std::size_t,
                 PmixValue** value) {
     CHECK(of->rank == launch::pmix_all_ranks);
+    if (int const status = status_of(key); status != 0) return status;
     // SAFETY: who asked frees it.
     *value = static_cast<PmixValue*>(std::calloc(1, sizeof(PmixValue)));
     (*value)->type = launch::pmix_uint32;
     (*value)->data.number = std::string{key} == "pmix.job.size" ? server.size : server.local_size;
-    return status_of(key);
+    return 0;
   };
   made.get_nb = [](PmixProcess const* of, char const*, PmixInfo const*, std::size_t,
                    PmixFunctions::ValueCallBack call_back, void* data) {
