@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -256,13 +257,14 @@ TEST_CASE("an exchange names the rank whose loss ends it", "[group]") {
     exchange.receive(left, values.scatter(4, 2)).receive(right, values.scatter(6, 2));
     exchange.send(left, values.gather(0, 2)).send(right, values.gather(0, 2));
     expect(exchange.run(within(patience)));
-    expect(group.barrier(within(patience)));
+    // Whose word may come while others are still in the barrier.
+    Result<void> done = group.barrier(within(patience));
     if (rank == 3) return group.abandon("no convergence");
-    Result<void> done = success();
+    bool const has_run = done.has_value();
     while (done.has_value()) done = exchange.run(within(patience));
     expect(done.error().describe().find("rank 3 has abandoned") != std::string::npos, "the name");
     expect(values.values().has_value(), "the bytes are back");
-    expect(exchange.finish().has_value(), "all was told");
+    expect(!has_run || exchange.finish().has_value(), "all was told");
   });
 }
 
@@ -286,7 +288,7 @@ TEST_CASE("the end of an exchange waits for its rows, and is for good", "[group]
 TEST_CASE("the first start of an exchange without room ends in time, and goes on", "[group]") {
   PeerOptions options;
   options.channel.queue_pair.send_depth = 2;
-  std::size_t filled = 0;  // the barrier publishes it
+  std::atomic<std::size_t> filled{0};  // the barrier publishes it
   on_two(
       8,
       [&](Group& group, Peers& peers, Values& values, std::uint32_t other) {
