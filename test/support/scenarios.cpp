@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <set>
 #include <string>
 
@@ -65,6 +66,8 @@ Context open_test_device() {
   char const* const name = std::getenv("LEND_TEST_DEVICE");
   auto const choice = name == nullptr ? DeviceChoice::soft() : DeviceChoice::named(name);
   Context context = must(open_device(choice));
+  static std::mutex opening;  // several threads may open it
+  std::lock_guard const lock{opening};
   device_opened() = context.name();
   return context;
 }
