@@ -169,8 +169,7 @@ TEST_CASE("a set that sleeps is woken by a message", "[channel]") {
   CHECK(text_of(pooled.heard()) == "wake");
 }
 
-// Of these are 160 bytes for what connection options the program chose, and where each is from.
-TEST_CASE("an idle channel with a pool takes at most 16.5 KiB and no descriptor", "[channel]") {
+TEST_CASE("an idle channel with a pool takes at most 16 KiB and no descriptor", "[channel]") {
   Pooled pooled{8};
   if (lacks(pooled.context, &DeviceCapabilities::endpoints)) return;
   auto const descriptors = [] {
@@ -199,6 +198,6 @@ TEST_CASE("an idle channel with a pool takes at most 16.5 KiB and no descriptor"
   while (idle.size() < count) add();
   auto const each = (allocated() - before) / count;
   CAPTURE(each);
-  if (pooled.context.kind() == DeviceKind::soft) CHECK(each <= 16 * 1024 + 512);
+  if (pooled.context.kind() == DeviceKind::soft) CHECK(each <= 16 * 1024);
   CHECK(descriptors() == descriptors_before);
 }

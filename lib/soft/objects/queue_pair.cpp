@@ -64,8 +64,11 @@ std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
     qp->contacts = std::make_shared<Contacts>(Context::of(pd->context).peers);
 
   qp->send_depth = cap.max_send_wr;
-  qp->pending_stride =
-      whole_lines(sizeof(PendingWork) + cap.max_send_sge * sizeof(ibv_sge) + cap.max_inline_data);
+  // In no whole lines: it is seldom used, and an idle queue pair has one for each send.
+  constexpr std::size_t unit = alignof(PendingWork);
+  qp->pending_stride = (sizeof(PendingWork) + cap.max_send_sge * sizeof(ibv_sge) +
+                        cap.max_inline_data + unit - 1) /
+                       unit * unit;
   // A power of two: positions wrap.
   auto const sends = std::bit_ceil(std::max(qp->send_depth, 1u));
   qp->send_mask = sends - 1;
