@@ -11,11 +11,11 @@ namespace lend::base {
 template <class T>
 class Ring {
  public:
-  explicit Ring(std::size_t places) : places_(places) {}
+  explicit Ring(std::size_t places) : count_{places}, places_(places) {}
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool is_empty() const noexcept { return size_ == 0; }
-  [[nodiscard]] bool is_full() const noexcept { return size_ == places_.size(); }
+  [[nodiscard]] bool is_full() const noexcept { return size_ == count_; }
   /// The oldest. Shape: not empty.
   [[nodiscard]] T& front() noexcept { return places_[first_]; }
   /// The one behind the `i` oldest. Shape: below size().
@@ -31,11 +31,12 @@ class Ring {
  private:
   [[nodiscard]] std::size_t place(std::size_t i) const noexcept {
     auto const at = first_ + i;
-    return at < places_.size() ? at : at - places_.size();
+    return at < count_ ? at : at - count_;
   }
 
-  std::vector<T> places_;
+  std::size_t count_;  // of the places; a vector divides to know it
   std::size_t first_ = 0, size_ = 0;
+  std::vector<T> places_;
 };
 
 /// The number behind `number` of 0 to `count` - 1, used in turn.

@@ -17,10 +17,9 @@ AT_ONCE = 16
 PARTS = {"one at a time": ("send", "receive"), "sender of many": ("send",), "receiver of many": ("receive",)}
 # Instructions above `scoped`, at most: what g++ 12 -O2 makes, and some 8 in a hundred. Sends and writes
 # take the soft device's short way. A ReadRing sends many only while both ends run.
-# Above receives of scopes, which take 30 instructions less than they did; a CreditRing's do not.
-BANDS = {"transport send_receive": (1083, 387, 887), "transport credit_ring": (732, 245, 478),
+BANDS = {"transport send_receive": (1083, 387, 887), "transport credit_ring": (697, 241, 442),
          "transport read_ring": (6913,), "stream send_receive": (1260, 440, 930),
-         "stream credit_ring": (921, 301, 515), "stream read_ring": (7063,)}
+         "stream credit_ring": (878, 293, 474), "stream read_ring": (7063,)}
 
 
 def count(program, way, part):
