@@ -136,8 +136,7 @@ TEST_CASE("one thread is both sides of a transport", "[transport]") {
 
   auto connecting = begin();
   go_on(connecting);
-  REQUIRE(far.has_value());
-  auto& client = far.value();
+  auto client = must(std::move(far));
   must(send_message(*client, std::as_bytes(std::span{"word"}), within(long_time)));
   auto const came = must(receive_message(*near, within(long_time)));
   CHECK(came.bytes().size() == 5);

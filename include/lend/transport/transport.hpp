@@ -80,7 +80,7 @@ using TransportTerms = std::array<std::byte, transport_terms_bytes>;
 ///   sends_in_flight()       messages and the finish that the peer's device has not acknowledged,
 ///                           as of poll(); also a finish that could not be sent
 template <class T>
-concept IsTransport = std::movable<T> && requires(T& t, T const& c, std::size_t n) {
+concept IsTransport = requires(T& t, T const& c, std::size_t n) {
   { t.try_draft(n, n) }
   noexcept->std::same_as<Result<Draft>>;
   { t.try_receive() }
@@ -101,6 +101,8 @@ concept IsTransport = std::movable<T> && requires(T& t, T const& c, std::size_t 
   noexcept->std::same_as<std::uint32_t>;
   { c.limits() }
   noexcept->std::same_as<TransportLimits const&>;
-};
+}
+// Last: whether a Result of an AnyTransport can be moved is not known while it is asked.
+&&std::movable<T>;
 
 }  // namespace lend
