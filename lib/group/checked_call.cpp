@@ -210,11 +210,11 @@ Result<Call> CheckedCalls::scatterv(std::uint32_t root, Bytes all, PartCounts co
 }
 
 Result<Call> CheckedCalls::allgatherv(Bytes own, PartCounts const& counts, Place all) const {
-  LEND_TRYV(check_links());
   LEND_TRYV(check_counts(counts.out, counts.unit, all.size(), own.size()));
   // All ranks have the same counts, and so the same answer.
   if (std::ranges::count(counts.out, counts.out.front()) == std::ssize(counts.out))
     return allgather(own, all);
+  LEND_TRYV(check_links());
   LEND_TRYV(check_apart(own, all));
   return Call{Collective::allgatherv, 0, own, all, 0, {}, where_, nullptr, &counts};
 }
