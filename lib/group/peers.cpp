@@ -6,7 +6,6 @@
 #include <lend/base/stop.hpp>
 #include <lend/channel/wait_many.hpp>
 #include <lend/group/peers.hpp>
-#include <verbs/memory/loan_row.hpp>
 
 #include <algorithm>
 #include <array>
@@ -89,45 +88,6 @@ Result<void> meet(Team& team, PeersState& state, Result<void> const& prepared, D
   return agree_on(team, connected, deadline);
 }
 
-// A receive that was posted is taken back only by an abort, which breaks the group. So a send that
-// would be refused is found before.
-
-/// Whether `channel` will hardly refuse to send that.
-bool will_be_sent(channel::ChannelState& channel, Send const& sent, SourceLine where) noexcept {
-  if (channel.is_broken() || has(sent.options, RequestOption::returning)) return false;
-  auto const& queue = channel.connection.raw();
-  auto const elements = sent.source.elements();
-  if (elements.size() > queue.elements || sent.source.bytes() > queue.message_bytes_max ||
-      (elements.empty() && !sent.immediate))
-    return false;
-  return std::ranges::all_of(elements, [&](GatherElement const& element) {
-    if (element.region == nullptr || element.region->domain != queue.domain ||
-        !element.region->contains(element.range))
-      return false;
-    verbs::LentPiece piece;
-    piece.region = element.region;
-    if (verbs::begin_loan(piece.loan, *element.region, element.range, base::LoanKind::shared,
-                          Operation::send, where)
-            .has_error())
-      return false;
-    verbs::end_loan(piece);
-    return true;
-  });
-}
-
-bool overlap(Send const& sent, Receive const& received) noexcept {
-  for (auto const& from : sent.source.elements())
-    for (auto const& into : received.target.elements())
-      if (from.region != nullptr && from.region == into.region && from.range.length != 0 &&
-          into.range.length != 0 && from.region->contains(from.range) &&
-          from.region->contains(into.range) &&
-          from.range.offset < into.range.offset + into.range.length &&
-          into.range.offset < from.range.offset + from.range.length &&
-          from.region->ledger.is_recording())
-        return true;
-  return false;
-}
-
 }  // namespace
 
 Peers::Peers(std::unique_ptr<PeersState> state) noexcept : state_{std::move(state)} {}
@@ -185,32 +145,36 @@ Result<WorkSuccess> Peers::send_receive(std::uint32_t to, Send const& sent, std:
                                         SourceLine where) noexcept {
   PeerScope scope{*this};
   scope.drain_within(std::chrono::nanoseconds{0});
-  // Aborted is what still fails after a post: a deadline that passes while there is no room, a
-  // device that refuses, and a receive that is refused after a send of which little was known.
-  bool is_sent_last = true;
-  if (from != no_rank) {
-    LEND_TRYV(without_value(scope.on(from)));
-  }
-  if (to != no_rank) {
-    LEND_TRYV(without_value(scope.on(to)));
-    if (from != no_rank && overlap(sent, received))
-      return Error{Errc::already_borrowed,
-                   "what is sent overlaps what is received: receive to other bytes"};
-    is_sent_last = will_be_sent(channel::ChannelState::of(*state().find(to)), sent, where);
-  }
-  PendingWork given;
-  auto const post_send = [&]() -> Result<void> {
-    LEND_TRY(work, scope.post_send(to, sent, deadline, where));
-    given = std::move(work);
-    return success();
-  };
-  if (!is_sent_last) {  // mostly it is refused, and says why
-    LEND_TRYV(post_send());
-  }
-  LEND_TRY(taken, scope.post_receive(from, received, deadline, where));
-  if (is_sent_last) {
-    LEND_TRYV(post_send());
-  }
+  PendingWork taken, given;
+  auto const posted = [&]() -> Result<void> {
+    if (from == no_rank || to == no_rank) {  // one at most is posted
+      LEND_TRY(receive, scope.post_receive(from, received, deadline, where));
+      LEND_TRY(send, scope.post_send(to, sent, deadline, where));
+      taken = std::move(receive);
+      given = std::move(send);
+      return success();
+    }
+    LEND_TRY(of_source, scope.on(from));
+    LEND_TRY(of_target, scope.on(to));
+    // What is posted is taken back only by an abort, which breaks the group: so both are checked
+    // and lent first.
+    auto receives = of_source->batch();
+    auto sends = of_target->batch();
+    auto const in_batches = [&]() -> Result<void> {
+      LEND_TRY(receive, receives.add_receive(received, deadline, where));
+      LEND_TRY(send, sends.add_send(sent, deadline, where));
+      LEND_TRYV(receives.post(deadline));
+      taken = std::move(receive);
+      given = std::move(send);
+      return sends.post(deadline);
+    }();
+    if (in_batches.has_error()) {
+      receives.drop();
+      sends.drop();
+    }
+    return in_batches;
+  }();
+  LEND_TRYV(posted);
   LEND_TRYV(given.wait(deadline));
   LEND_TRY(success, taken.wait(deadline));
   LEND_TRYV(scope.finish());
@@ -219,6 +183,7 @@ Result<WorkSuccess> Peers::send_receive(std::uint32_t to, Send const& sent, std:
 
 Result<PeerMessage> Peers::receive_any(Deadline deadline) noexcept {
   ReceivePool* const pool = state().pool();
+  if (ranks().empty()) return Error{Errc::invalid_argument, "this rank has no peers"};
   if (pool == nullptr)
     return Error{Errc::invalid_argument,
                  "these peers share no receives: say PeerOptions::shared_receives, or post a "

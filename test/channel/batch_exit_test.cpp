@@ -75,6 +75,26 @@ TEST_CASE("work that an exception took back from its batch says so while its sco
   must(scope.finish());
 }
 
+TEST_CASE("a batch gives back what it drops, and may be filled again", "[channel]") {
+  Pieces it{2};
+  PollingScope scope{it.ends.a};
+  auto batch = scope.batch();
+  auto dropped = must(batch.add_write(it.write(0)));
+
+  batch.drop();
+
+  CHECK(batch.size() == 0);
+  CHECK(it.here.loans() == 0);
+  CHECK(error_of(dropped.wait(within(10s))) == Errc::stale_handle);
+  auto posted = must(batch.add_write(it.write(1)));
+  must(batch.post());
+  must(posted.wait(within(10s)));
+  must(scope.finish());
+  it.settle();
+  CHECK(it.arrived(0) != word(0));
+  CHECK(it.arrived(1) == word(1));
+}
+
 TEST_CASE("of a batch whose middle fails, what is before succeeds and what is behind is flushed",
           "[channel]") {
   Pieces it{8};

@@ -33,8 +33,8 @@ inline constexpr NoHandle no_handle{};
 /// one and one per quarter of the send depth (all of them if that depth is below 8; on iWARP each
 /// read). Post a single operation by the scope. A batch lives on the stack, takes some 6 KB, and
 /// ends before its scope. The trap: requests are posted late: by post(), when the batch is full or
-/// destroyed, when a handle polls or waits, or when the scope ends; only an exception drops
-/// requests that are not posted. A loan ends only when the next signaled request completes, later
+/// destroyed, when a handle polls or waits, or when the scope ends; only drop() and an exception
+/// drop requests that are not posted. A loan ends only when the next signaled request completes, later
 /// than for work that is posted alone. Batches of one scope are not ordered among each other: one
 /// with room may be posted first.
 ///
@@ -138,6 +138,9 @@ class LEND_EXPORT Batch {
   /// Source:  ibv_post_send(3), ibv_post_recv(3): requests before bad_wr are posted.
   [[nodiscard]] Result<void> post(Deadline deadline = Deadline::never()) noexcept;
 
+  /// Drops the requests that were added and not posted: their bytes are back, and their handles
+  /// stale. The batch is empty and may be filled again.
+  void drop() noexcept;
   /// Number of requests that were added and not posted.
   [[nodiscard]] std::uint32_t size() const noexcept;
 

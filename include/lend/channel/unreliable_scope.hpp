@@ -23,6 +23,7 @@ class LEND_EXPORT UnreliableBatch : private Batch {
   using Batch::add_receive;
   using Batch::add_send;
   using Batch::add_write;
+  using Batch::drop;
   using Batch::post;
   using Batch::requests_max;
   using Batch::size;

@@ -87,7 +87,7 @@ class LEND_EXPORT Peers {
   [[nodiscard]] Channel& operator[](std::uint32_t rank) & noexcept LEND_LIFETIMEBOUND;
 
   /// Sends to one rank and receives from another, or the same: what was received. Either may be
-  /// no_rank. At the deadline both are aborted, which breaks the group.
+  /// no_rank. At the deadline both are aborted, which breaks the group; what is refused breaks nothing.
   /// Borrows: the source shared, the target exclusively, until it returns.
   /// Errors:  those of PeerScope's posts and of PendingWork::wait().
   [[nodiscard]] Result<WorkSuccess> send_receive(std::uint32_t to, Send const& sent,
@@ -95,7 +95,7 @@ class LEND_EXPORT Peers {
                                                  Deadline deadline = Deadline::never(),
                                                  SourceLine where = SourceLine::here()) noexcept;
   /// The next message to the shared receives, of any rank.
-  /// Errors:  invalid_argument      PeerOptions::shared_receives is 0.
+  /// Errors:  invalid_argument      PeerOptions::shared_receives is 0, or there are no peers.
   ///          timed_out, cancelled  none came.
   ///          peer_lost             all peers have left the group.
   ///          those of Team::barrier() that break a group, once what came before is taken.

@@ -128,6 +128,13 @@ Batch::~Batch() {
   *place = next_;
 }
 
+void Batch::drop() noexcept {
+  ChannelState* const state = channel::living(channel_);
+  if (state == nullptr || scope_ == nullptr) return;  // they are dropped
+  ChannelState::Use const use{*state};
+  Batching{*state}.cancel(verbs::chain_in(storage_));
+}
+
 std::uint32_t Batch::size() const noexcept {
   return verbs::chain_in(storage_).size();
 }
