@@ -3,6 +3,7 @@
 // time per queue pair.
 #include <cm/address.hpp>
 #include <cm/establish.hpp>
+#include <verbs/device/gid_table.hpp>
 #include <verbs/device/port.hpp>
 
 #include <algorithm>
@@ -136,8 +137,26 @@ Result<void> check_wishes(verbs::ContextHandle const& context,
   return success();
 }
 
+/// Keeps the address that the connection came by, for settings(). One that was chosen is that.
+Result<void> take_address(QueuePairHandle& queue_pair, ibv_ah_attr const& address) {
+  if (address.is_global == 0 || address.grh.sgid_index == queue_pair.gid_index) return success();
+  LEND_TRY(came_by, verbs::choose_gid(*queue_pair.domain->context,
+                                      GidChoice{.index = address.grh.sgid_index}));
+  auto const from = queue_pair.terms.from.gid;
+  auto& own = queue_pair.local;
+  if (from != verbs::Origin::usual && came_by.gid != own.gid)
+    return Error{Errc::unsupported,
+                 std::string{from == verbs::Origin::variable ? "LEND_GID" : "gid"} + " selects " +
+                     text_of(own.gid) + ", and the connection came by " + text_of(came_by.gid) +
+                     ": listen, or connect from, where it selects"};
+  own.gid = came_by.gid;
+  own.gid_type = came_by.type;
+  queue_pair.gid_index = address.grh.sgid_index;
+  return success();
+}
+
 /// This end's class and level go with its packets, whatever the connection manager says.
-void apply_wishes(QueuePairHandle& queue_pair, ibv_qp_attr& attributes) {
+void apply_wishes(QueuePairHandle& queue_pair, ibv_qp_attr& attributes, Side side) {
   auto& terms = queue_pair.terms;
   auto& address = attributes.ah_attr;
   if (terms.from.service_level != verbs::Origin::usual) address.sl = terms.service_level;
@@ -145,6 +164,9 @@ void apply_wishes(QueuePairHandle& queue_pair, ibv_qp_attr& attributes) {
     address.grh.traffic_class = terms.traffic_class;
   terms.service_level = address.sl;
   terms.traffic_class = address.grh.traffic_class;
+  bool const has_peers_class = side == Side::accepts && terms.traffic_class != 0 &&
+                               terms.from.traffic_class == verbs::Origin::usual;
+  if (has_peers_class) terms.from.traffic_class = verbs::Origin::peer;  // of its request
 }
 
 }  // namespace
@@ -216,13 +238,14 @@ Result<void> initialize(rdma_cm_id& id, QueuePairHandle const& queue_pair) {
   return verbs::apply_transition(queue_pair, transition, attributes);
 }
 
-Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair) {
+Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair, Side side) {
   if (queue_pair.domain->context->is_iwarp()) return success();
   ibv_qp_attr attributes;
   LEND_TRY(receiving,
            attributes_from(id, IBV_QPS_RTR, verbs::init_to_ready_to_receive.name, attributes));
   queue_pair.peer = peer_of(queue_pair, attributes);
-  apply_wishes(queue_pair, attributes);
+  LEND_TRYV(take_address(queue_pair, attributes.ah_attr));
+  apply_wishes(queue_pair, attributes, side);
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
   // The accepting side has the peer's wishes here, which this device may not have.
   // Source: Linux drivers/infiniband/core/cm.c, cm_req_handler(), cm_init_qp_rtr_attr().

@@ -33,13 +33,15 @@ namespace lend::cm {
 [[nodiscard]] rdma_conn_param parameters_of(verbs::QueuePairHandle const& queue_pair,
                                             std::span<std::byte const> private_data) noexcept;
 
+enum class Side : bool { connects, accepts };
+
 /// RESET to INIT, with the attributes of `id`.
 [[nodiscard]] Result<void> initialize(rdma_cm_id& id, verbs::QueuePairHandle const& queue_pair);
 /// INIT to RTS, with the attributes of `id`; nothing on iWARP, where the kernel does it.
-/// Source: rdma_init_qp_attr(3); tried on siw, which disconnects if the program sets RTS itself.
-[[nodiscard]] Result<void> make_ready(rdma_cm_id& id, verbs::QueuePairHandle& queue_pair);
-
-enum class Side : bool { connects, accepts };
+/// Errors:  unsupported  the connection came by another address than the one chosen.
+/// Source:  rdma_init_qp_attr(3); tried on siw, which disconnects if the program sets RTS itself.
+[[nodiscard]] Result<void> make_ready(rdma_cm_id& id, verbs::QueuePairHandle& queue_pair,
+                                      Side side);
 
 /// The connection that `last`, its event, finished.
 [[nodiscard]] CmConnection completed(Side side, CmLink link, PreparedQueuePair queue_pair,

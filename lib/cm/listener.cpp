@@ -131,7 +131,7 @@ Result<CmRequest::State::Answer> CmRequest::State::prepare(
   LEND_TRY(message, cm::encode(cm::ContractKind::answer, cm::contract_of(*handle, private_data)));
   LEND_TRY(watch, cm::Watch::of(link.events));
   LEND_TRYV(cm::initialize(*link.id, *handle));
-  LEND_TRYV(cm::make_ready(*link.id, *handle));
+  LEND_TRYV(cm::make_ready(*link.id, *handle, cm::Side::accepts));
   return Answer{std::move(message), std::move(watch)};
 }
 

@@ -3,6 +3,11 @@
 // cannot obey is refused by name. Method: the fake provider and the fake rdma_cm.
 #include "support/device_environment.hpp"
 
+#include <verbs/queue/adoption.hpp>
+#include <verbs/queue/connection_settings.hpp>
+
+#include <algorithm>
+
 #include "cm/fake_host.hpp"
 
 using namespace lend;
@@ -69,6 +74,54 @@ TEST_CASE("by rdma_cm a chosen address is where the connection begins", "[cm]") 
   EnvironmentVariable const variable{"LEND_GID", "10.0.0.1"};
   static_cast<void>(connect(host, {}, {}));
   CHECK(cm_calls().sources.size() == 2);
+}
+
+TEST_CASE("an end that chose another address than the connection came by is refused", "[cm]") {
+  FakeDevice two = roomy(IBV_TRANSPORT_IB);
+  auto other = FakeDevice::ipv4_gid();
+  other[14] = 1;
+  two.gids = {FakeDevice::ipv4_gid(), other};
+  Host const host{two};
+  auto listener = listener_here();
+  EventLoop loop;
+  loop.serve(listener, [&](CmRequest request) {
+    return std::move(request).begin_accept(host.prepare({.gid = {.network = "10.0.1.0/24"}}),
+                                           within(20s));
+  });
+  auto& connecting = loop.add(CmConnecting::begin(listener.address(), host.prepare(), within(20s)));
+  while (loop.turn(0)) continue;
+  auto const& accepting = loop.makings.back();
+  REQUIRE(accepting.error);
+  CHECK(*accepting.error == Errc::unsupported);
+  CHECK_THAT(accepting.error->message(),
+             Catch::StartsWith("gid selects 10.0.1.1, and the connection came by 10.0.0.1"));
+  REQUIRE(connecting.error);
+  CHECK_THAT(connecting.error->message(), Catch::Contains("10.0.1.1"));
+}
+
+TEST_CASE("settings of a connection by rdma_cm say what it came by, and what its peer chose",
+          "[cm]") {
+  FakeDevice two = roomy(IBV_TRANSPORT_IB);
+  two.gids = {FakeDevice::ipv4_gid(), FakeDevice::ipv6_gid()};
+  Host const host{two};
+  auto listener = listener_here();
+  EventLoop loop;
+  loop.serve(listener, [&](CmRequest request) {
+    return std::move(request).begin_accept(host.prepare(), within(20s));
+  });
+  loop.add(
+      CmConnecting::begin(listener.address(), host.prepare({.traffic_class = 106}), within(20s)));
+  while (loop.turn(0)) continue;
+  REQUIRE(loop.makings.back().is_connected());
+  auto const& accepted = loop.makings.back().connection->queue_pair;
+  auto const all = verbs::settings_of(verbs::QueuePairAccess::handle_of(accepted));
+  auto const of = [&](std::string_view name) {
+    auto const found = std::ranges::find(all, name, &Setting::name);
+    REQUIRE(found != all.end());
+    return found->value + " (" + found->source + ")";
+  };
+  CHECK(of("gid") == "10.0.0.1 (index 0, RoCE v2) (default)");
+  CHECK(of("traffic_class") == "106 (DSCP 26, ECN 2) (peer)");
 }
 
 TEST_CASE("what rdma_cm cannot obey is refused by name, that of a variable, too", "[cm]") {
