@@ -103,28 +103,25 @@ lend::Result<void> from_mpi(lend::ProtectionDomain const& domain) {
 }
 
 lend::Result<void> requests_of_mpi(lend::ProtectionDomain const& domain) {
-  LEND_TRY(set, lend::WaitSet::create(domain.context()));
-  LEND_TRY(prepared, lend::PreparedMultiChannel::prepare(domain, set, 2));
-  auto endpoints = prepared.endpoints();
-  std::swap(endpoints[0], endpoints[1]);
-  LEND_TRY(peers, std::move(prepared).handshake(endpoints));
-  LEND_TRY(memory, domain.allocate(256));
-  std::array<bool, 3> const has_neighbour{true, true, false};
+  LEND_TRY(prepared, lend::PreparedGroup::prepare(domain, 0, 1));
+  auto const cards = std::vector(prepared.cards().begin(), prepared.cards().end());
+  LEND_TRY(group, std::move(prepared).handshake(cards));
+  LEND_TRY(memory, domain.allocate(128));
+  auto const left = lend::no_rank, right = lend::no_rank;
   // excerpt mpi_requests
-  lend::MultiScope scope{peers};
-  std::array<lend::PendingWork, 3> receives, sends;  // MPI_REQUEST_NULL: PendingWork{}
-  for (std::uint32_t i = 0; i < receives.size(); ++i) {
-    if (!has_neighbour[i]) continue;
-    LEND_TRY(of_peer, scope.on(i));
-    LEND_TRY(receive, of_peer->post_receive(memory.scatter(64 * i, 64)));  // MPI_Irecv
-    LEND_TRY(send, of_peer->post_send(memory.gather(128 + 64 * i, 64)));   // MPI_Isend
-    receives[i] = std::move(receive);
-    sends[i] = std::move(send);
-  }
-  LEND_TRYV(lend::wait_all(receives, lend::within(10s)));  // MPI_Waitall
-  LEND_TRYV(lend::wait_all(sends, lend::within(10s)));
+  LEND_TRY(peers, lend::Peers::connect(group, std::array{left, right}, lend::within(10s)));
+  lend::PeerScope scope{peers};
+  std::array<lend::PendingWork, 2> works;  // MPI_REQUEST_NULL: PendingWork{}
+  auto const ghost = memory.scatter(0, 64);
+  auto const edge = memory.gather(64, 64);
+  LEND_TRY(receive, scope.post_receive(left, ghost));  // MPI_Irecv; MPI_PROC_NULL: no_rank
+  LEND_TRY(send, scope.post_send(right, edge));        // MPI_Isend
+  works = {std::move(receive), std::move(send)};
+  LEND_TRYV(lend::wait_all(works, lend::within(10s)));  // MPI_Waitall
+  LEND_TRYV(scope.finish());
+  LEND_TRYV(peers.send_receive(right, edge, left, ghost, lend::within(10s)));  // MPI_Sendrecv
   // end of excerpt
-  return scope.finish();
+  return lend::success();
 }
 
 lend::Result<void> from_ucx() {

@@ -34,9 +34,9 @@ inline constexpr NoHandle no_handle{};
 /// read). Post a single operation by the scope. A batch lives on the stack, takes some 6 KB, and
 /// ends before its scope. The trap: requests are posted late: by post(), when the batch is full or
 /// destroyed, when a handle polls or waits, or when the scope ends; only drop() and an exception
-/// drop requests that are not posted. A loan ends only when the next signaled request completes, later
-/// than for work that is posted alone. Batches of one scope are not ordered among each other: one
-/// with room may be posted first.
+/// drop requests that are not posted. A loan ends only when the next signaled request completes,
+/// later than for work that is posted alone. Batches of one scope are not ordered among each other:
+/// one with room may be posted first.
 ///
 ///     auto batch = scope.batch();
 ///     for (auto const piece : memory.chunks(64)) {

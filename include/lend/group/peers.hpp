@@ -87,7 +87,7 @@ class LEND_EXPORT Peers {
   [[nodiscard]] Channel& operator[](std::uint32_t rank) & noexcept LEND_LIFETIMEBOUND;
 
   /// Sends to one rank and receives from another, or the same: what was received. Either may be
-  /// no_rank. At the deadline both are aborted, which breaks the group; what is refused breaks nothing.
+  /// no_rank. At the deadline both are aborted, which breaks the group. What is refused does not.
   /// Borrows: the source shared, the target exclusively, until it returns.
   /// Errors:  those of PeerScope's posts and of PendingWork::wait().
   [[nodiscard]] Result<WorkSuccess> send_receive(std::uint32_t to, Send const& sent,
