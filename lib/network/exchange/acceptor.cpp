@@ -114,8 +114,8 @@ Result<std::optional<Acceptor::Connected>> Acceptor::poll() {
   struct Ending {
     Acceptor& acceptor;
     ~Ending() {
-      acceptor.due_ = acceptor.next_event();
-      acceptor.poller_.wake_at(Deadline{acceptor.due_});
+      acceptor.due_ = acceptor.next_expiry();
+      acceptor.poller_.wake_at(Deadline{acceptor.next_event()});
     }
   } const ending{*this};
   auto const now = Clock::now();
@@ -201,18 +201,22 @@ void Acceptor::offer(std::size_t connecting_max, Make const& make) {
   erase_closed();
 }
 
-Acceptor::Clock::time_point Acceptor::next_event() const noexcept {
+Acceptor::Clock::time_point Acceptor::next_expiry() const noexcept {
   auto soonest = Clock::time_point::max();
+  for (auto const& one : guests_)
+    if (is_connecting(one)) soonest = std::min(soonest, one.since + admission_->limits().patience);
+  return soonest;
+}
+
+Acceptor::Clock::time_point Acceptor::next_event() const noexcept {
   std::size_t connecting = 0;
   bool waits = false;
   for (auto const& one : guests_) {
     if (one.stage == Stage::connected) return Clock::now();  // the next call gives it out
     waits = waits || one.stage == Stage::waiting;
-    if (!is_connecting(one)) continue;
-    ++connecting;
-    soonest = std::min(soonest, one.since + admission_->limits().patience);
+    connecting += is_connecting(one);
   }
-  return waits && connecting < connecting_max_ ? Clock::now() : soonest;
+  return waits && connecting < connecting_max_ ? Clock::now() : next_expiry();
 }
 
 Result<void> Acceptor::serve(Deadline deadline) {

@@ -109,6 +109,8 @@ class Acceptor {
   void connect(Guest& one);
   [[nodiscard]] std::optional<Connected> take_connected();
   /// When to look again although no socket is ready.
+  /// Of the patience with one that connects.
+  [[nodiscard]] Clock::time_point next_expiry() const noexcept;
   [[nodiscard]] Clock::time_point next_event() const noexcept;
   [[nodiscard]] Result<void> serve(Deadline deadline);
   void read(Guest& one);
@@ -125,7 +127,7 @@ class Acceptor {
   Prepare prepare_{};
   std::size_t connecting_max_ = 1;
   std::uint64_t arrivals_ = 0;
-  Clock::time_point due_ = Clock::time_point::max();  // of the poller's timer
+  Clock::time_point due_ = Clock::time_point::max();  // next_expiry(), as the last poll() left it
   Clock::time_point polled_{};                        // the last time
 };
 
