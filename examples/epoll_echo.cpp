@@ -89,6 +89,7 @@ static lend::Result<void> serve(lend::TransportListener& listener,
   std::size_t done = 0, echoed = 0, most = 0;
   std::array<epoll_event, 64> events;
   int count = 0;
+  std::chrono::steady_clock::time_point next_look{};
   while (done < clients) {
     // excerpt accept
     for (;;) {
@@ -105,8 +106,10 @@ static lend::Result<void> serve(lend::TransportListener& listener,
     most = std::max(most, served.size());
     for (int at = 0; at < count; ++at) has_news.push_back(events[std::size_t(at)].data.u64);
     // Also those whose peers may have died without a word.
-    if (count == 0)
+    if (auto const now = std::chrono::steady_clock::now(); now >= next_look) {
+      next_look = now + 500ms;
       for (auto const& one : served) has_news.push_back(one.first);
+    }
     for (std::uint64_t const id : std::exchange(has_news, {})) {
       auto const at = served.find(id);
       if (at == served.end()) continue;  // the listener, or one that is done
