@@ -41,6 +41,7 @@ struct CmOptions {
 /// the same and wait.
 ///
 /// Shape:   three descriptors; one is left once it is connected.
+/// Borrows: the Cancellation of the deadline, until it is over.
 /// The destructor gives up, at any step: it returns the queue pair and all of rdma_cm's objects,
 /// and the peer learns that there is no connection. It waits for no peer. Where destroying the id
 /// would, on iWARP until the peer has answered, a thread does it.

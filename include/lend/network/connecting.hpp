@@ -27,6 +27,7 @@ class Caller;
 ///     LEND_TRY(connected, connecting.advance());
 ///
 /// Shape:   three descriptors, until it is over. The destructor gives up, at any step.
+/// Borrows: the Cancellation of the deadline, until it is over.
 class LEND_EXPORT Connecting {
  public:
   /// Begins to connect `prepared` to the listener at `address`, which is an IP address and a port,

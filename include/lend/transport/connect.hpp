@@ -70,6 +70,7 @@ class LEND_EXPORT TransportListener {
     Deadline deadline, ExchangeOptions const& exchange = {});
 
 /// connect_transport() in the program's own event loop: a `Connecting` for transports.
+/// Borrows: the Cancellation of the deadline, until it is over.
 class LEND_EXPORT TransportConnecting {
  public:
   /// Errors:  those of Connecting::begin() and prepare() of the kind.

@@ -66,9 +66,9 @@ std::unique_ptr<QueuePair> prepare(ibv_pd* pd, ibv_qp_init_attr const& asked) {
   qp->send_depth = cap.max_send_wr;
   // In no whole lines: it is seldom used, and an idle queue pair has one for each send.
   constexpr std::size_t unit = alignof(PendingWork);
-  qp->pending_stride = (sizeof(PendingWork) + cap.max_send_sge * sizeof(ibv_sge) +
-                        cap.max_inline_data + unit - 1) /
-                       unit * unit;
+  qp->pending_stride =
+      (sizeof(PendingWork) + cap.max_send_sge * sizeof(ibv_sge) + cap.max_inline_data + unit - 1) /
+      unit * unit;
   // A power of two: positions wrap.
   auto const sends = std::bit_ceil(std::max(qp->send_depth, 1u));
   qp->send_mask = sends - 1;

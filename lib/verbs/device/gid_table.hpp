@@ -29,7 +29,8 @@ namespace lend::verbs {
 ///                            exist.
 ///          invalid_argument  more than one of index, address and network, or text that is none.
 ///          unsupported       a choice on iWARP, where rdma_cm selects addresses.
-[[nodiscard]] Result<GidEntry> choose_gid(ContextHandle const& context, GidChoice const& choice);
+[[nodiscard]] LEND_EXPORT Result<GidEntry> choose_gid(ContextHandle const& context,
+                                                      GidChoice const& choice);
 
 /// The reverse of text_of(), for any notation of the address.
 [[nodiscard]] LEND_EXPORT std::optional<Gid> gid_of_text(std::string const& text) noexcept;
