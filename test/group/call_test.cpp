@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: ranks find out that they make different calls. Method: the signatures of all collectives
 // with some roots, lengths and operations.
-#include <group/call.hpp>
+#include <group/values/call.hpp>
 
 #include <map>
 #include <tuple>

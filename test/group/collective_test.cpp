@@ -219,7 +219,7 @@ TEST_CASE("collectives of long values do, too", "[group][every_kernel]") {
   if (is_slow && (shape.size < 3 || shape.links == GroupLinks::few)) return;
   if (is_left_out(shape, {{2}, {5}, few(6)})) return;
   auto ranks = group_of(shape.size, {.links = shape.links});
-  // Just too long for messages, and several shelves; on the soft device also where each begins.
+  // Just too long for messages, and several buffers; on the soft device also where each begins.
   auto const device = open_test_device();
   std::vector<std::size_t> counts{2049, is_slow || !takes_all(device) ? 16'385u : 40'001u};
   if (device.kind() == DeviceKind::soft) counts.insert(counts.end(), {2048, 16'384, 16'385});

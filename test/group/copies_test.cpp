@@ -86,9 +86,10 @@ Given at_root(Group const& group, Given given) {
 
 constexpr auto add = sum<std::int64_t>;
 
-// Each rank copies what others read to its shelf, and what it keeps. Rows take what is read by one
-// copy more. A rank that copies itself what it reads does so once, to its place, or to its shelf
-// what it passes on or combines first, and combines the rest from where it is.
+// Each rank copies what others read to its exposed buffer, and what it keeps. Rows take what is
+// read by one copy more. A rank that copies itself what it reads does so once, to its landing
+// buffer; what it passes on or combines first, to its exposed buffer. It combines the rest from
+// where it is.
 constexpr Case cases[] = {
     {"broadcast", [](Group& group, Row own, Row, Row) { expect(group.broadcast(0, own)); },
      [](Group& group, Values& own, Values&, Values&) { expect(group.broadcast(0, own.scatter())); },

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: every rank gets the values that the collective says, whoever is how late; nobody overwrites
 // what another still reads; each rank sends and reads as little as the schedule promises. Method:
-// the schedules are run on texts instead of values, two pieces after the other on one shelf, with
+// the schedules are run on texts instead of values, two pieces after the other on one exposed, with
 // one rank that only goes on when no other can, and in random orders.
 #include "support/catch.hpp"
 #include "support/seed.hpp"
 
-#include <group/long_schedule.hpp>
+#include <group/schedule/long_schedule.hpp>
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ using Texts = std::vector<std::string>;
 constexpr std::uint32_t runs = 2;
 
 bool is_for_peer(LongKind kind) {
-  return kind == LongKind::hear || kind == LongKind::read || kind == LongKind::pass_on ||
+  return kind == LongKind::await || kind == LongKind::read || kind == LongKind::pass_on ||
          kind == LongKind::combine;
 }
 
@@ -42,7 +42,7 @@ struct Rank {
   std::uint16_t round = 0;
   std::vector<LongStep> steps{};
   std::vector<bool> is_done{};
-  Texts shelf{};
+  Texts exposed{};
   std::vector<Texts> out{};  // of each run
   bool is_accumulating = false;
   std::size_t told = 0, blocks_read = 0;
@@ -53,7 +53,7 @@ class Model {
   Model(Collective of, std::uint32_t count, std::uint32_t at) : collective_{of}, root_{at} {
     ranks.resize(count);
     for (auto& rank : ranks) {
-      rank.shelf.resize(count);
+      rank.exposed.resize(count);
       rank.out.assign(runs, Texts(count));
     }
     for (std::uint32_t i = 0; i < count; ++i) begin_round(i);
@@ -126,25 +126,25 @@ class Model {
       come.erase(it);
     }
     // At once, where the device may be as late as its rank: then it is another order of steps.
-    std::string const& there = ranks[step.peer].shelf[step.from];
+    std::string const& there = ranks[step.peer].exposed[step.from];
     std::string const own = text_of(i, rank.run, step.from);
-    if (is_for_peer(step.kind) && step.kind != LongKind::hear) ++rank.blocks_read;
+    if (is_for_peer(step.kind) && step.kind != LongKind::await) ++rank.blocks_read;
     switch (step.kind) {
       case LongKind::keep: rank.out[rank.run][step.to] = own; break;
-      case LongKind::show: rank.shelf[step.from] = own; break;
-      case LongKind::tell: {
+      case LongKind::expose: rank.exposed[step.from] = own; break;
+      case LongKind::signal: {
         auto& come = under_way_[{i, step.peer}];
         come.emplace_back(rank.run, rank.round);
         waiting_most = std::max(waiting_most, come.size());
         ++rank.told;
         break;
       }
-      case LongKind::hear: break;
+      case LongKind::await: break;
       case LongKind::read: rank.out[rank.run][step.to] = there; break;
-      case LongKind::pass_on: rank.shelf[step.from] = rank.out[rank.run][step.to] = there; break;
-      case LongKind::take: rank.out[rank.run][step.to] = rank.shelf[step.from]; break;
+      case LongKind::pass_on: rank.exposed[step.from] = rank.out[rank.run][step.to] = there; break;
+      case LongKind::take: rank.out[rank.run][step.to] = rank.exposed[step.from]; break;
       default: {
-        std::string& sum = rank.shelf[step.from];
+        std::string& sum = rank.exposed[step.from];
         if (!std::exchange(rank.is_accumulating, true)) sum.clear();
         sum += step.kind == LongKind::combine ? there : own;
       }

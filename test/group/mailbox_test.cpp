@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: of what a peer writes, its device or its thread, a rank takes each note once, in order and
-// whole, and no more than the peer may send. Method: the words of notes are stored in any order; a
-// channel of the test writes what no rank would.
+// Goal: of what a peer writes, its device or its thread, a rank takes each message once, in order
+// and whole, and no more than the peer may send. Method: the words of messages are stored in any
+// order; a channel of the test writes what no rank would.
 #include <lend/group.hpp>
 #include "support/catch.hpp"
 #include "support/two_ends.hpp"
 
 #include <channel/state/channel_state.hpp>
-#include <group/mailbox.hpp>
-#include <group/peer_mailbox.hpp>
-#include <group/send_window.hpp>
+#include <group/link/mailbox.hpp>
+#include <group/link/peer_mailbox.hpp>
+#include <group/link/send_window.hpp>
 #include <lend/soft/faults.hpp>
 
 #include <algorithm>
@@ -27,14 +27,14 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::uint32_t window = 8;
-using Words = std::array<std::uint64_t, WrittenNote::bytes / sizeof(std::uint64_t)>;
+using Words = std::array<std::uint64_t, WrittenMessage::bytes / sizeof(std::uint64_t)>;
 
-/// A note of no call that a group makes.
-Note note_with(std::uint32_t number, std::size_t values) {
+/// A message of no call that a group makes.
+MessageHead message_with(std::uint32_t number, std::size_t values) {
   return {.team = 99,
           .number = number,
           .length = static_cast<std::uint32_t>(values),
-          .kind = Note::Kind::part};
+          .kind = MessageHead::Kind::part};
 }
 
 struct Box {
@@ -53,10 +53,10 @@ struct Box {
   }
 };
 
-/// The words of a note, and how many they are.
+/// The words of a message, and how many they are.
 std::size_t encode(Words& words, std::uint32_t number, std::span<std::byte const> values) {
-  return WrittenNote::encode(reinterpret_cast<std::byte*>(words.data()), number,
-                             note_with(number, values.size()), values.data()) /
+  return WrittenMessage::encode(reinterpret_cast<std::byte*>(words.data()), number,
+                                message_with(number, values.size()), values.data()) /
          sizeof(std::uint64_t);
 }
 
@@ -85,7 +85,7 @@ struct MappedBox {
 struct BesideChannel {
   Context context = open_test_device();
   ProtectionDomain domain = must(context.allocate_protection_domain());
-  MemoryRegion memory = must(domain.allocate(WrittenNote::bytes));
+  MemoryRegion memory = must(domain.allocate(WrittenMessage::bytes));
   RemoteRegion mailbox{};
   std::optional<Channel> peer{};
   Group group = made();
@@ -108,14 +108,14 @@ struct BesideChannel {
 
 }  // namespace
 
-TEST_CASE("a written note is taken once all of its words have come", "[group]") {
+TEST_CASE("a written message is taken once all of its words have come", "[group]") {
   Box box;
   std::minstd_rand random{7};
-  Note note;
+  MessageHead message;
   Mailbox::Values values;
   std::array<Words, window> there{};  // in each slot: what comes may be what was there
   for (std::uint32_t number = 1; number <= 20 * window; ++number) {
-    std::vector<std::byte> sent(random() % (WrittenNote::values_max + 1));
+    std::vector<std::byte> sent(random() % (WrittenMessage::values_max + 1));
     for (std::byte& each : sent) each = static_cast<std::byte>(random());
     Words words;
     auto const count = encode(words, number, sent);
@@ -125,44 +125,44 @@ TEST_CASE("a written note is taken once all of its words have come", "[group]") 
     auto& place = there[number % window];
     for (std::size_t const index : order) {
       bool const is_there = std::equal(words.begin(), words.begin() + count, place.begin());
-      if (!is_there) CHECK_FALSE(must(box.mailbox.take(note, values)));
+      if (!is_there) CHECK_FALSE(must(box.mailbox.take(message, values)));
       box.store(number, index, words[index]);
       place[index] = words[index];
     }
-    REQUIRE(must(box.mailbox.take(note, values)));
-    CHECK_FALSE(must(box.mailbox.take(note, values)));
-    CHECK(note.number == number);
-    CHECK(std::ranges::equal(sent, std::span{values}.first(note.length)));
+    REQUIRE(must(box.mailbox.take(message, values)));
+    CHECK_FALSE(must(box.mailbox.take(message, values)));
+    CHECK(message.number == number);
+    CHECK(std::ranges::equal(sent, std::span{values}.first(message.length)));
     CHECK_FALSE(box.mailbox.has_next());
   }
 }
 
-TEST_CASE("a written note with any other bit is not taken", "[group]") {
+TEST_CASE("a written message with any other bit is not taken", "[group]") {
   Box box;
   Words words;
   auto const count = encode(words, 1, std::array<std::byte, 20>{std::byte{1}});
-  Note note;
+  MessageHead message;
   Mailbox::Values values;
   for (std::size_t bit = 0; bit < count * 64; ++bit) {
     auto damaged = words;
     damaged[bit / 64] ^= std::uint64_t{1} << bit % 64;
     box.store(1, damaged, count);
-    auto const taken = box.mailbox.take(note, values);
+    auto const taken = box.mailbox.take(message, values);
     CHECK((taken.has_value() ? !taken.value() : taken.error() == Errc::incompatible_peer));
   }
   box.store(1, words, count);
-  CHECK(must(box.mailbox.take(note, values)));
+  CHECK(must(box.mailbox.take(message, values)));
 }
 
 TEST_CASE("slots of a mailbox are used in turn, also where numbers wrap", "[group]") {
   for (std::uint32_t const slots : {4u, 8u, 256u})
     for (std::uint32_t const number : {0u, 1u, slots - 1, UINT32_MAX - 1, UINT32_MAX}) {
       auto const at = Mailbox::place_of(number, slots), next = Mailbox::place_of(number + 1, slots);
-      CHECK((next == at + WrittenNote::bytes ||
-             (at == slots * WrittenNote::bytes && next == WrittenNote::bytes)));
+      CHECK((next == at + WrittenMessage::bytes ||
+             (at == slots * WrittenMessage::bytes && next == WrittenMessage::bytes)));
     }
-  CHECK(Mailbox::slots_in((1 + 8) * WrittenNote::bytes) == 8);
-  CHECK(Mailbox::slots_in((1 + 6) * WrittenNote::bytes) == 0);
+  CHECK(Mailbox::slots_in((1 + 8) * WrittenMessage::bytes) == 8);
+  CHECK(Mailbox::slots_in((1 + 6) * WrittenMessage::bytes) == 0);
   for (std::size_t const bytes : {0u, 63u, 64u, 127u}) CHECK(Mailbox::slots_in(bytes) == 0);
 }
 
@@ -195,16 +195,16 @@ TEST_CASE("of the counts of freed messages the latest one counts", "[group]") {
       sent.note_sent(1);
     }
     CHECK(sent.is_full());
-    CHECK_FALSE(sent.hear(freed + window + 1));
-    CHECK(sent.hear(freed + 3));
-    CHECK(sent.hear(freed + 1));  // was overtaken
+    CHECK_FALSE(sent.update(freed + window + 1));
+    CHECK(sent.update(freed + 3));
+    CHECK(sent.update(freed + 1));  // was overtaken
     CHECK_FALSE(sent.is_full());
     sent.note_sent(3);
     CHECK(sent.is_full());
-    CHECK(sent.hear(freed += window + 3));
+    CHECK(sent.update(freed += window + 3));
     sent.note_sent(1u << 31);
-    CHECK(sent.hear(freed += (1u << 31) - 1));
-    CHECK(sent.hear(freed += 1));
+    CHECK(sent.update(freed += (1u << 31) - 1));
+    CHECK(sent.update(freed += 1));
   }
 }
 
@@ -215,7 +215,7 @@ TEST_CASE("a rank that writes more than a window ends the group", "[group]") {
     for (;;) {
       for (std::uint32_t i = 0; i < window; ++i) {
         auto const length =
-            WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), nullptr);
+            WrittenMessage::encode(rank.bytes().data(), ++number, message_with(0, 0), nullptr);
         rank.write(Mailbox::place_of(number, window), length);
       }
       if (auto ended = error_of(rank.group.barrier(within(10ms))); ended != Errc::timed_out)
@@ -235,18 +235,19 @@ TEST_CASE("a rank that sends beside what it writes has no room for more either",
   while (number < most) {
     for (std::uint32_t i = 0; i < window && number < most; ++i) {
       auto const length =
-          WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), nullptr);
+          WrittenMessage::encode(rank.bytes().data(), ++number, message_with(0, 0), nullptr);
       rank.write(Mailbox::place_of(number, window), length);
     }
     CHECK(error_of(rank.group.barrier(within(10ms))) == Errc::timed_out);
   }
-  auto const note = note_with(0, 0);
-  std::memcpy(rank.bytes().data(), &note, sizeof note);
+  auto const message = message_with(0, 0);
+  std::memcpy(rank.bytes().data(), &message, sizeof message);
   for (std::uint32_t i = 0; i < receives; ++i)
-    must(rank.peer->send({rank.memory.gather(0, sizeof note)}, within(10s)));
+    must(rank.peer->send({rank.memory.gather(0, sizeof message)}, within(10s)));
   CHECK(error_of(rank.group.barrier(within(10ms))) == Errc::timed_out);
 
-  auto const length = WrittenNote::encode(rank.bytes().data(), ++number, note_with(0, 0), nullptr);
+  auto const length =
+      WrittenMessage::encode(rank.bytes().data(), ++number, message_with(0, 0), nullptr);
   rank.write(Mailbox::place_of(number, window), length);
   auto const error = error_of(rank.group.barrier(within(10s)));
   CHECK(error == Errc::incompatible_peer);
@@ -263,35 +264,37 @@ TEST_CASE("a rank that frees what it was not sent ends the group", "[group]") {
   CHECK_THAT(error.message(), Catch::Contains("frees more messages than it was sent"));
 }
 
-TEST_CASE("a note of which only a part is ever written does not hold a rank", "[group]") {
+TEST_CASE("a message of which only a part is ever written does not hold a rank", "[group]") {
   BesideChannel rank;
-  WrittenNote::encode(rank.bytes().data(), 1, note_with(0, 8), std::array<std::byte, 8>{}.data());
+  WrittenMessage::encode(rank.bytes().data(), 1, message_with(0, 8),
+                         std::array<std::byte, 8>{}.data());
   rank.write(Mailbox::place_of(1, window), sizeof(std::uint64_t));
   auto const error = error_of(rank.group.barrier(within(100ms)));
   CHECK(error == Errc::timed_out);
 }
 
-TEST_CASE("a note that a thread stores is taken as it was meant, or stays where it is", "[group]") {
+TEST_CASE("a message that a thread stores is taken as it was meant, or stays where it is",
+          "[group]") {
   MappedBox box;
   if (box.context.kind() != DeviceKind::soft) return skip(box.context, "peers map its memory");
   REQUIRE(box.theirs.is_stored_to());
   for (std::uint32_t number = 1; number <= 3 * window; ++number) {
-    std::array<std::byte, WrittenNote::values_max> sent{}, found{};
-    auto const length = number % (WrittenNote::values_max + 1);
+    std::array<std::byte, WrittenMessage::values_max> sent{}, found{};
+    auto const length = number % (WrittenMessage::values_max + 1);
     std::ranges::fill(sent, static_cast<std::byte>(number));
-    auto note = note_with(number, length);
+    auto message = message_with(number, length);
     std::uint32_t freed = 0;
-    CHECK(box.mailbox->look(note, freed, found.data()) == Mailbox::Look::nothing);
-    note.freed = 2 * number;
-    box.theirs.store(note, sent.data());
-    auto other = note_with(number, length);
+    CHECK(box.mailbox->look(message, freed, found.data()) == Mailbox::Look::nothing);
+    message.freed = 2 * number;
+    box.theirs.store(message, sent.data());
+    auto other = message_with(number, length);
     other.round = 1;
     CHECK(box.mailbox->look(other, freed, found.data()) == Mailbox::Look::other);
-    REQUIRE(box.mailbox->look(note_with(number, length), freed, found.data()) ==
+    REQUIRE(box.mailbox->look(message_with(number, length), freed, found.data()) ==
             Mailbox::Look::expected);
     CHECK(freed == 2 * number);
     CHECK(std::ranges::equal(std::span{sent}.first(length), std::span{found}.first(length)));
-    Note taken;
+    MessageHead taken;
     if (number % 2 == 0) {
       box.mailbox->note_taken();
     } else {
@@ -315,7 +318,8 @@ TEST_CASE("what a peer stores into a mailbox that has ended meets nobody's bytes
   Mailboxes next = must(Mailboxes::create(box.domain, 1, window));
   Mailbox const mailbox = must(next.make_next());
   std::array<std::byte, 8> const values{std::byte{1}};
-  for (std::uint32_t i = 0; i < 2 * window; ++i) box.theirs.store(note_with(i, 8), values.data());
+  for (std::uint32_t i = 0; i < 2 * window; ++i)
+    box.theirs.store(message_with(i, 8), values.data());
   box.theirs.store_freed(1);
   CHECK_FALSE(mailbox.has_next());
   CHECK_FALSE(mailbox.has_freed());
@@ -323,7 +327,7 @@ TEST_CASE("what a peer stores into a mailbox that has ended meets nobody's bytes
     CHECK(std::ranges::count(must(region.bytes()), std::byte{0}) == 4096);
 }
 
-TEST_CASE("where faults are planned notes go by requests, from then on", "[group]") {
+TEST_CASE("where faults are planned messages go by requests, from then on", "[group]") {
   MappedBox box;
   if (box.context.kind() != DeviceKind::soft) return skip(box.context, "faults are planned");
   REQUIRE(box.theirs.is_stored_to());

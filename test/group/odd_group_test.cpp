@@ -32,7 +32,7 @@ void complete(Posted const& posted, ibv_wc_opcode opcode, ibv_wc_status status) 
 }
 
 /// As a device writes, to memory on loan.
-[[gnu::no_sanitize_address]] void place_note(Posted const& at, Posted const& from) {
+[[gnu::no_sanitize_address]] void place_message(Posted const& at, Posted const& from) {
   auto* const target = reinterpret_cast<std::byte volatile*>(at.elements.at(0).addr);
   auto const* const source = reinterpret_cast<std::byte const*>(from.elements.at(0).addr);
   for (std::size_t i = 0; i < 32; ++i) target[i] = source[i];
@@ -60,12 +60,12 @@ struct LoneRank {
     options.keep_alive = 0ns;
     auto prepared = must(PreparedGroup::prepare(domain, 0, 2, options));
     auto card = prepared.cards()[1];
-    card.mailbox = {};  // notes are sent, of which the fake provider has a completion
+    card.mailbox = {};  // messages are sent, of which the fake provider has a completion
     std::vector<RankCard> const cards(2, card);
     return must(std::move(prepared).handshake(cards));
   }
 
-  /// The other rank's note is as this one's, which it has sent.
+  /// The other rank's message is as this one's, which it has sent.
   void hear_the_other() const {
     auto& posted = Fake::get().posted;
     auto const sent = std::ranges::find_if(posted, [](auto const& each) {
@@ -73,7 +73,7 @@ struct LoneRank {
     });
     REQUIRE(sent != posted.end());
     REQUIRE(posted.front().is_receive);
-    place_note(posted.front(), *sent);
+    place_message(posted.front(), *sent);
     complete(posted.front(), IBV_WC_RECV, IBV_WC_SUCCESS);
     posted.pop_front();
   }

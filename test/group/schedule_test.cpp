@@ -4,7 +4,7 @@
 // sizes up to 64, and some beyond, are run on sets of ranks instead of values.
 #include "support/catch.hpp"
 
-#include <group/schedule.hpp>
+#include <group/schedule/schedule.hpp>
 
 #include <algorithm>
 #include <map>
@@ -67,8 +67,8 @@ struct Model {
     }
   }
 
-  template <class UnderWay>
-  void use(std::uint32_t rank, Step const& step, UnderWay& under_way) {
+  template <class OngoingCall>
+  void use(std::uint32_t rank, Step const& step, OngoingCall& under_way) {
     if (step.kind == Kind::send) return;
     std::string theirs;
     if (step.kind == Kind::combine_own) {

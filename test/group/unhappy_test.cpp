@@ -31,8 +31,8 @@ struct CountedSum {
   }
 };
 
-/// The message, as Note of lib/group, in which `rank` says that an error of its own broke the
-/// group.
+/// The message, as MessageHead of lib/group, in which `rank` says that an error of its own broke
+/// the group.
 std::array<std::uint32_t, 8> note_of_failure(std::uint32_t rank) {
   constexpr std::uint32_t failed = 3, broken = 3;
   return {0, 0, 0, rank, rank, 0, failed | broken << 16, 0};

@@ -26,6 +26,7 @@ ROOMS = {
 # before it. Their READMEs say what is where.
 FLOORS = {
     "channel": "parts state work calls",
+    "group": "schedule values link state calls",
     "network": "wire exchange",
     "soft": "platform segment peers memory objects engine device",
     "verbs": "device memory post queue",

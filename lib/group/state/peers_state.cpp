@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The thread of the group.
+#include <channel/work/access.hpp>
+#include <group/state/peers_state.hpp>
+
+#include <string>
+#include <utility>
+
+namespace lend::group {
+
+PeersState::PeersState(std::shared_ptr<GroupState> group) noexcept : group_{std::move(group)} {}
+
+PeersState::~PeersState() {
+  if (first_tag_ != 0) group_->peers().remove(*this);
+}
+
+Result<void> PeersState::name(std::span<std::uint32_t const> ranks,
+                              std::span<std::uint32_t const> members) {
+  for (std::uint32_t const rank : ranks) {
+    if (rank == no_rank) continue;
+    if (rank >= members.size())
+      return Error{Errc::invalid_argument, "there is no rank " + std::to_string(rank) +
+                                               ": the ranks are 0 to " +
+                                               std::to_string(members.size() - 1)};
+    ranks_.push_back(members[rank]);
+  }
+  std::ranges::sort(ranks_);
+  if (auto const twice = std::ranges::adjacent_find(ranks_); twice != ranks_.end())
+    return Error{Errc::invalid_argument, "rank " + std::to_string(*twice) + " is named twice"};
+  if (std::ranges::binary_search(ranks_, group_->ranks().rank))
+    return Error{Errc::invalid_argument, "a rank is no peer of itself"};
+  return success();
+}
+
+Result<void> PeersState::prepare(PeerOptions const& options) {
+  ChannelOptions channel = options.channel;
+  channel.wait_set = &group_->links().set();
+  // A pool awaits messages for ever, also of ranks that have ended their Peers. The links ask.
+  channel.keep_alive = options.shared_receives != 0
+                           ? std::optional<std::chrono::nanoseconds>{std::chrono::nanoseconds{0}}
+                           : group_->options().keep_alive;
+  channel.queue_pair.connection = group_->options().connection;
+  channel.receive_pool = nullptr;
+  if (options.shared_receives != 0 && !ranks_.empty()) {
+    LEND_TRY(memory, group_->domain().allocate(std::size_t{options.shared_receives} *
+                                               options.shared_bytes));
+    shared_ = std::move(memory);
+    LEND_TRY(pool,
+             ReceivePool::create(group_->links().set(), shared_->chunks(options.shared_bytes)));
+    pool_ = std::move(pool);
+    channel.receive_pool = &*pool_;
+  }
+  first_tag_ = group_->peers().add(*this);
+  for (std::uint32_t const rank : ranks_) {
+    channel.tag = first_tag_ | rank;
+    channel.peer_name = "rank " + std::to_string(rank);
+    LEND_TRY(prepared,
+             channel::Preparing::prepare(group_->domain(), channel, {}, std::chrono::seconds{1}));
+    prepared_.push_back(std::move(prepared));
+  }
+  channels_.reserve(ranks_.size());
+  return success();
+}
+
+Result<void> PeersState::connect(Endpoint const& peer) {
+  LEND_TRY(channel, std::move(prepared_[channels_.size()]).handshake(peer));
+  channels_.push_back(std::move(channel));
+  channel::ChannelState::of(channels_.back()).ask_for_losses(group_->peers().losses());
+  return success();
+}
+
+Error PeersState::no_such_peer(std::uint32_t rank) const {
+  std::string all;
+  for (std::uint32_t const one : ranks_) all += (all.empty() ? "" : ", ") + std::to_string(one);
+  return {Errc::invalid_argument, "rank " + std::to_string(rank) +
+                                      " is no peer: " + (all.empty() ? "there are none" : all)};
+}
+
+}  // namespace lend::group

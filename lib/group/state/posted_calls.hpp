@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The collectives that scopes have posted and that are not over, in their order, or one that
+// blocks; with what each was lent. The thread of the group.
+#pragma once
+
+#include <group/values/call.hpp>
+#include <group/values/uneven_parts.hpp>
+#include <lend/base/result.hpp>
+#include <lend/group/group_scope.hpp>
+#include <lend/verbs/memory_piece.hpp>
+#include <verbs/memory/loan_row.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace lend::group {
+
+struct PostedCall {
+  /// For AddressSanitizer, while lend itself touches the values: else they are poisoned.
+  class Touch {
+   public:
+    explicit Touch(PostedCall const& posted) noexcept;
+    Touch(Touch const&) = delete;
+    Touch& operator=(Touch const&) = delete;
+    ~Touch();
+
+   private:
+    verbs::LentPiece const& piece_;
+  };
+
+  Membership* team = nullptr;
+  Call call{};
+  verbs::LentPiece in{}, out{};
+  alignas(16) std::array<std::byte, 32> op{};  // IsKeptReduction
+  OwnCounts counts{};                          // of uneven parts
+};
+
+class PostedCalls {
+ public:
+  /// Counts all that were added, from 1.
+  using Id = std::uint64_t;
+
+  PostedCalls() = default;
+  PostedCalls(PostedCalls const&) = delete;
+  PostedCalls& operator=(PostedCalls const&) = delete;
+  ~PostedCalls() { fail(); }
+
+  [[nodiscard]] bool is_empty() const noexcept { return has_failed_ || added_ == ended_; }
+  /// Whose turn it is.
+  /// Shape:   not empty.
+  [[nodiscard]] PostedCall& front() noexcept { return at(ended_ + 1); }
+  /// Whether it has ended with success.
+  [[nodiscard]] bool has_ended(Id id) const noexcept { return id <= ended_; }
+  /// Whether it was the first that did not.
+  [[nodiscard]] bool is_first_failed(Id id) const noexcept { return id == ended_ + 1; }
+
+  /// Lends what the call names, and keeps it with a copy of its operation.
+  /// Errors:  already_borrowed, queue_full, exhausted; nothing was lent.
+  [[nodiscard]] Result<Id> add(Membership& team, Call const& call, GatherElement in,
+                               ScatterElement out) noexcept;
+  /// The first has ended with success.
+  void end_front() noexcept;
+  /// No more will end: gives all bytes back, but for the place of the first if a device keeps that.
+  /// Nothing is added any more.
+  void fail(bool is_first_kept = false) noexcept;
+  /// Whether a device keeps bytes for good.
+  [[nodiscard]] bool keeps_bytes() const noexcept { return keeps_bytes_; }
+
+ private:
+  using Ring = std::array<PostedCall, GroupScope::posted_max>;
+
+  [[nodiscard]] PostedCall& at(Id id) noexcept { return (*calls_)[id % GroupScope::posted_max]; }
+
+  std::unique_ptr<Ring> calls_{};  // from the first one
+  Id added_ = 0, ended_ = 0;
+  bool has_failed_ = false;
+  bool keeps_bytes_ = false;
+};
+
+}  // namespace lend::group

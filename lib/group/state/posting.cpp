@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Carries out what was posted, one after the other: by scopes, or by a call that blocks. The thread
+// of the group.
+#include <base/giving_up.hpp>
+#include <group/state/group_state.hpp>
+#include <verbs/memory/region_state.hpp>
+
+namespace lend::group {
+
+Result<PostedCalls::Id> GroupState::post(Membership& team, Call const& call, GatherElement in,
+                                         ScatterElement out) noexcept {
+  LEND_TRYV(check_usable());
+  if (call_.exists() && (posted_.is_empty() || run_ != 0)) return is_under_way();
+  return add(team, call, in, out);
+}
+
+Result<void> GroupState::run_lent(Membership& team, Call const& call, GatherElement in,
+                                  ScatterElement out, Deadline deadline) noexcept {
+  LEND_TRYV(check_usable());
+  if (!call_.exists()) {
+    LEND_TRY(id, add(team, call, in, out));
+    run_ = id;
+  } else if (run_ == 0 || !call_.goes_on_with(team, call)) {
+    return is_under_way();
+  }
+  auto done = wait_for(run_, deadline, "; it is still under way: make the same call again");
+  if (done.has_value() || !base::is_given_up(done.error())) run_ = 0;
+  return done;
+}
+
+Result<bool> GroupState::look() noexcept {
+  LEND_TRYV(check_usable());
+  bool has_any = false;
+  auto const done = [&]() -> Result<void> {
+    for (int rounds = 0; rounds < Arrivals::rounds_max; ++rounds) {
+      // A call that blocks is ended by its caller alone, who makes it again.
+      if (run_ == 0) {
+        LEND_TRYV(go_on());
+      }
+      LEND_TRY(has_come, arrivals_.take());
+      // What has come counts before what was lost.
+      if (!has_come) return arrivals_.check_for_losses();
+      has_any = true;
+    }
+    return success();
+  }();
+  if (done.has_value()) return has_any;
+  break_by(done.error());
+  return done.error();
+}
+
+Result<PostedCalls::Id> GroupState::add(Membership& team, Call const& call, GatherElement in,
+                                        ScatterElement out) noexcept {
+  Call lent = call;
+  if (out.region != nullptr && out.region->protection_domain == domain().native())
+    lent.out_region = out.region;
+  LEND_TRY(id, posted_.add(team, lent, in, out));
+  // The handle says what comes of it.
+  if (auto const gone_on = go_on(); gone_on.has_error()) break_by(gone_on.error());
+  return id;
+}
+
+Result<bool> GroupState::poll(PostedCalls::Id id) noexcept {
+  if (posted_.has_ended(id)) return true;
+  LEND_TRYV(check_usable_for(id));
+  auto const done = [&]() -> Result<void> {
+    for (int rounds = 0; rounds < Arrivals::rounds_max; ++rounds) {
+      LEND_TRYV(go_on());
+      if (posted_.is_empty()) return success();
+      LEND_TRY(has_come, arrivals_.take());
+      // What has come counts before what was lost.
+      if (!has_come) return arrivals_.check_for_losses();
+    }
+    return success();
+  }();
+  if (done.has_error()) break_by(done.error());
+  if (posted_.has_ended(id)) return true;
+  if (done.has_error()) return error_of(id);
+  return false;
+}
+
+Result<void> GroupState::wait_for(PostedCalls::Id id, Deadline deadline,
+                                  std::string_view then) noexcept {
+  if (posted_.has_ended(id)) return success();
+  LEND_TRYV(check_usable_for(id));
+  arrivals_.begin_waiting(deadline);
+  auto const done = [&]() -> Result<void> {
+    for (;;) {
+      LEND_TRYV(go_on());
+      if (posted_.has_ended(id)) return success();
+      LEND_TRYV(arrivals_.wait(deadline, then));
+    }
+  }();
+  if (done.has_value() || base::is_given_up(done.error())) return done;
+  break_by(done.error());
+  return error_of(id);
+}
+
+Result<void> GroupState::drain(PostedCalls::Id id, Deadline deadline) noexcept {
+  if (is_inherited()) posted_.fail();  // the bytes are lent in the parent
+  auto const done =
+      wait_for(id, deadline, "; it was abandoned with its scope, and the group is broken");
+  if (done.has_error() && base::is_given_up(done.error())) abandon();
+  if (posted_.keeps_bytes()) return *first_cause();
+  return done;
+}
+
+Result<void> GroupState::go_on() noexcept {
+  while (!posted_.is_empty()) {
+    {
+      PostedCall const& posted = posted_.front();
+      PostedCall::Touch const touch{posted};
+      if (!call_.exists()) {
+        LEND_TRYV(begin(*posted.team, posted.call));
+      }
+      LEND_TRY(is_over, progress_.advance());
+      if (!is_over) return success();
+    }
+    finish(call_.team());
+    call_.end();
+    posted_.end_front();
+  }
+  return success();
+}
+
+Result<void> GroupState::check_usable_for(PostedCalls::Id id) const noexcept {
+  if (first_cause() != nullptr) return error_of(id);
+  return check_usable();
+}
+
+Error GroupState::error_of(PostedCalls::Id id) const noexcept {
+  if (posted_.is_first_failed(id)) return *first_cause();
+  return Error{Errc::channel_broken, "the group broke in a collective that was posted before"}
+      .with_cause(*first_cause());
+}
+
+}  // namespace lend::group

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Carries out the call under way as far as it goes without waiting. The thread of the group.
+#pragma once
+
+#include <group/link/links.hpp>
+#include <group/state/arrivals.hpp>
+#include <group/state/ongoing_call.hpp>
+#include <lend/base/error.hpp>
+#include <lend/base/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace lend::group {
+
+/// All errors break the group.
+class Progress {
+ public:
+  Progress(Links& links, OngoingCall& call, Arrivals& arrivals) noexcept
+      : links_{links}, call_{call}, arrivals_{arrivals} {}
+
+  /// True once the call is over.
+  [[nodiscard]] Result<bool> advance() noexcept;
+  /// Ends what is being read to memory that was lent. Why a device keeps that, and may
+  /// still write there; otherwise nothing.
+  [[nodiscard]] std::optional<Error> end_reads() noexcept;
+
+ private:
+  /// True once all steps of the round are done.
+  [[nodiscard]] Result<bool> advance_round() noexcept;
+  [[nodiscard]] Result<bool> receive(Step const& step) noexcept;
+  /// Sends a message of the round to a rank that is needed.
+  [[nodiscard]] Result<bool> send_to(std::uint32_t rank, MessageHead const& head,
+                                     std::span<std::byte const> bytes) noexcept;
+  /// Done with a message that came.
+  [[nodiscard]] Result<void> release(Link& link, std::size_t index) noexcept;
+
+  // long_progress.cpp: values that are read
+
+  [[nodiscard]] Result<bool> advance_long() noexcept;
+  [[nodiscard]] Result<bool> advance_round_of(LongCall::Lane& lane) noexcept;
+  [[nodiscard]] Result<bool> take_steps(LongCall::Lane& lane) noexcept;
+  [[nodiscard]] Result<bool> take_step(LongCall::Lane& lane, std::size_t index) noexcept;
+  [[nodiscard]] Result<bool> take_signal(LongCall::Lane& lane, std::uint32_t rank) noexcept;
+  [[nodiscard]] Result<bool> read(LongCall::Lane& lane, std::size_t index) noexcept;
+
+  Links& links_;
+  OngoingCall& call_;
+  Arrivals& arrivals_;
+};
+
+}  // namespace lend::group
