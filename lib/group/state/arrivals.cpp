@@ -50,8 +50,9 @@ Result<bool> Arrivals::take() noexcept {
   LEND_TRY(has_written, take_written());
   if (has_written) return true;
   LEND_TRY(ready, links_.poll());
+  if (ready.empty()) return false;
   LEND_TRYV(take(ready));
-  return !ready.empty();
+  return true;
 }
 
 Result<void> Arrivals::wait_for_any(Deadline deadline) noexcept {
@@ -73,9 +74,10 @@ Result<void> Arrivals::wait_for_any(Deadline deadline) noexcept {
 
 Result<bool> Arrivals::take_written() noexcept {
   bool has_any = false;
-  for (auto const rank : links_.linked()) {
-    if (!links_[rank].has_written()) continue;
-    auto const taken = links_[rank].take_written();
+  for (Links const& links = links_; auto const rank : links.linked()) {
+    Link& link = links[rank];
+    if (!link.has_written()) continue;
+    auto const taken = link.take_written();
     LEND_TRYV(check_agreement(rank));
     if (!taken.has_value()) return taken;
     has_any |= taken.assume_value();
@@ -90,10 +92,11 @@ Result<void> Arrivals::take(std::span<Ready const> ready) noexcept {
       continue;
     }
     auto const rank = links_.rank_of(one);
-    auto const taken = links_[rank].take_arrivals();
+    Link& link = links_[rank];
+    auto const taken = link.take_arrivals();
     LEND_TRYV(check_agreement(rank));
     // Its channel may break once it has left.
-    if (!taken && links_[rank].failure() == nullptr) return taken;
+    if (!taken && link.failure() == nullptr) return taken;
   }
   return success();
 }

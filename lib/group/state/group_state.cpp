@@ -29,7 +29,7 @@ GroupState::GroupState(ProtectionDomain const& domain, WaitSet set, OwnStatus st
       buffers_{status_, std::move(landing)},
       links_{domain, std::move(set), ranks, options},
       teams_{ranks, links_.neighbours()},
-      call_{options, buffers_} {}
+      progress_{links_, arrivals_, options, buffers_} {}
 
 Result<std::shared_ptr<GroupState>> GroupState::prepare(ProtectionDomain const& domain, Ranks ranks,
                                                         GroupOptions const& options) {
@@ -61,32 +61,25 @@ Result<Membership*> GroupState::team(std::span<std::uint32_t const> members) {
 
 // ---- one call ----
 
-Result<void> GroupState::check_usable() const noexcept {
+Error GroupState::why_unusable() const noexcept {
   if (has_left_) return Error{Errc::stale_handle, "the Group of the team has ended"};
   if (is_inherited())  // and so is the memory of its messages
     return Error{Errc::system_failed, "the group was made before fork(): it is the parent's"};
-  if (first_cause() != nullptr)
-    return Error{Errc::channel_broken, "the group is broken"}.with_cause(*first_cause());
-  return success();
+  return Error{Errc::channel_broken, "the group is broken"}.with_cause(*first_cause());
 }
 
 Error GroupState::is_under_way() const {
   return {Errc::invalid_argument,
-          call_.text() + " is still under way: " +
+          ongoing().text() + " is still under way: " +
               (posted_.is_empty() || run_ != 0
                    ? "make that call again, with the same arguments, until it is over"
                    : "it was posted in a GroupScope; wait for it, and for what was posted after")};
 }
 
 Result<void> GroupState::begin(Membership& team, Call const& call) noexcept {
-  LEND_TRYV(call_.begin(team, call));
+  LEND_TRYV(ongoing().begin(team, call));
   status_.enter(team, call);
   return arrivals_.check_agreement();
-}
-
-void GroupState::finish(Membership const& team) noexcept {
-  if (team.is_whole) ++history_.finished;
-  status_.leave();
 }
 
 Result<void> GroupState::poll_at_times() noexcept {
@@ -96,10 +89,10 @@ Result<void> GroupState::poll_at_times() noexcept {
 }
 
 Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadline) noexcept {
-  LEND_TRYV(check_usable());
-  if (call_.exists() && (!posted_.is_empty() || !call_.goes_on_with(team, call)))
+  if (!is_usable()) return why_unusable();
+  if (ongoing().exists() && (!posted_.is_empty() || !ongoing().goes_on_with(team, call)))
     return is_under_way();
-  auto const is_new = !call_.exists();
+  auto const is_new = !ongoing().exists();
   auto const polled = is_new ? poll_at_times() : success();
   if (polled.has_error()) {
     break_by(polled.error());
@@ -111,12 +104,12 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
   }
   arrivals_.begin_waiting(deadline);
   auto const done = [&]() -> Result<void> {
-    if (!call_.exists()) {
+    if (!ongoing().exists()) {
       LEND_TRYV(begin(team, call));
     } else if (is_new) {
       LEND_TRYV(arrivals_.check_agreement());
     } else {
-      call_.go_on(call);
+      ongoing().go_on(call);
     }
     for (;;) {
       LEND_TRY(is_over, progress_.advance());
@@ -126,7 +119,7 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
   }();
   if (done.has_value()) {
     finish(team);
-    call_.end();
+    ongoing().end();
   } else if (!base::is_given_up(done.error())) {
     break_by(done.error());
   }
@@ -138,7 +131,7 @@ Result<void> GroupState::run_on_value(Membership& team, Call call, std::span<std
   std::span<std::byte> const kept{value_.data(), value.size()};
   if (!call.in.empty()) call.in = kept;
   call.out = kept;
-  if (!call_.exists()) std::memcpy(kept.data(), value.data(), value.size());
+  if (!ongoing().exists()) std::memcpy(kept.data(), value.data(), value.size());
   LEND_TRYV(run(team, call, deadline));
   std::memcpy(value.data(), kept.data(), value.size());
   return success();
@@ -146,7 +139,7 @@ Result<void> GroupState::run_on_value(Membership& team, Call call, std::span<std
 
 Result<void> GroupState::run_from_value(Membership& team, Call call, Deadline deadline) noexcept {
   std::span<std::byte> const kept{value_.data(), call.in.size()};
-  if (!call_.exists()) std::memcpy(kept.data(), call.in.data(), call.in.size());
+  if (!ongoing().exists()) std::memcpy(kept.data(), call.in.data(), call.in.size());
   call.in = kept;
   return run(team, call, deadline);
 }
@@ -161,8 +154,8 @@ void GroupState::leave() noexcept {
       static_cast<void>(links_[rank].take_arrivals());  // the peer may have left before
     // In the middle of a call it is missed.
     auto const own = ranks().rank;
-    links_.end(call_.exists() ? MessageHead::of({Fault::Reason::left, own, own})
-                              : MessageHead{.kind = MessageHead::Kind::left},
+    links_.end(ongoing().exists() ? MessageHead::of({Fault::Reason::left, own, own})
+                                  : MessageHead{.kind = MessageHead::Kind::left},
                within(leaving_bound));
   }
   if (!is_inherited())
@@ -190,17 +183,17 @@ void GroupState::break_by(Error const& error) noexcept {
 }
 
 void GroupState::abandon() noexcept {
-  if (call_.exists()) abandon({});
+  if (ongoing().exists()) abandon({});
 }
 
 void GroupState::abandon(std::string_view why) noexcept {
   if (first_cause() != nullptr || is_gone()) return;
-  auto text = "this rank has abandoned " + (call_.exists() ? call_.text() : "the group");
+  auto text = "this rank has abandoned " + (ongoing().exists() ? ongoing().text() : "the group");
   if (!why.empty()) text.append(": ").append(why);
   auto const own = ranks().rank;
   break_by(failure_.detected({Fault::Reason::abandoned, own, own},
                              {Errc::channel_broken, std::move(text)}));
-  call_.end();
+  ongoing().end();
 }
 
 // ---- between calls ----

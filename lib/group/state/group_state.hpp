@@ -126,15 +126,20 @@ class GroupState {
   }
 
  private:
-  [[nodiscard]] Result<void> check_usable() const noexcept;
-  /// With the reason why the posted call has not ended.
-  [[nodiscard]] Result<void> check_usable_for(PostedCalls::Id id) const noexcept;
-  [[nodiscard]] Error error_of(PostedCalls::Id id) const noexcept;
+  [[nodiscard]] bool is_usable() const noexcept { return first_cause() == nullptr && !is_gone(); }
+  [[nodiscard]] Error why_unusable() const noexcept;
+  /// Why the posted call has not ended.
+  [[nodiscard]] Error why_not_ended(PostedCalls::Id id) const noexcept;
   /// Refuses a call beside the one under way.
   [[nodiscard]] Error is_under_way() const;
 
+  [[nodiscard]] OngoingCall& ongoing() noexcept { return progress_.call(); }
+  [[nodiscard]] OngoingCall const& ongoing() const noexcept { return progress_.call(); }
   [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
-  void finish(Membership const& team) noexcept;
+  void finish(Membership const& team) noexcept {
+    if (team.is_whole) ++history_.finished;
+    status_.leave();
+  }
   /// Between calls that wait for nothing: now and then takes what has come.
   [[nodiscard]] Result<void> poll_at_times() noexcept;
   /// Lends what a call needs, and goes as far as it can.
@@ -152,13 +157,12 @@ class GroupState {
   Teams teams_;
   PeerList peers_{*this};
   GroupFailure failure_{};
-  OngoingCall call_;
-  Arrivals arrivals_{links_, call_, status_, peers_, failure_};
-  Progress progress_{links_, call_, arrivals_};
-  ShortCalls short_calls_{links_, status_, call_};
+  Progress progress_;
+  Arrivals arrivals_{links_, progress_.call(), status_, peers_, failure_};
+  ShortCalls short_calls_{links_, status_, progress_.call()};
   History history_{};
   bool has_left_ = false;
-  PostedCalls posted_;       // if there are any, the first is call_, and the group works
+  PostedCalls posted_;       // if there are any, the first is ongoing(), and the group works
   PostedCalls::Id run_ = 0;  // the one posted by run_lent() that is not over; 0: none
   std::uint32_t calls_ = 0;  // of run(); wraps
   alignas(64) std::array<std::byte, 64> value_{};

@@ -45,7 +45,7 @@ PostedCall::Touch::~Touch() {
 }
 
 Result<PostedCalls::Id> PostedCalls::add(Membership& team, Call const& call, GatherElement in,
-                                         ScatterElement out) noexcept try {
+                                         ScatterElement out, bool do_links_write) noexcept try {
   if (calls_ == nullptr) calls_.reset(new (std::nothrow) Ring);
   if (calls_ == nullptr) return Errc::exhausted;
   if (added_ - ended_ == GroupScope::posted_max)
@@ -63,6 +63,7 @@ Result<PostedCalls::Id> PostedCalls::add(Membership& team, Call const& call, Gat
   }
   posted.team = &team;
   posted.call = call;
+  if (do_links_write) posted.call.out_region = out.region;
   if (call.is_uneven()) posted.call.counts = &posted.counts.get();
   if (call.op.op != nullptr) {
     std::memcpy(posted.op.data(), call.op.op, call.op.op_bytes);

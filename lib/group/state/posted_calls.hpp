@@ -56,10 +56,11 @@ class PostedCalls {
   /// Whether it was the first that did not.
   [[nodiscard]] bool is_first_failed(Id id) const noexcept { return id == ended_ + 1; }
 
-  /// Lends what the call names, and keeps it with a copy of its operation.
+  /// Lends what the call names, and keeps it with a copy of its operation. `do_links_write`: their
+  /// devices may write to `out`.
   /// Errors:  already_borrowed, queue_full, exhausted; nothing was lent.
   [[nodiscard]] Result<Id> add(Membership& team, Call const& call, GatherElement in,
-                               ScatterElement out) noexcept;
+                               ScatterElement out, bool do_links_write) noexcept;
   /// The first has ended with success.
   void end_front() noexcept;
   /// No more will end: gives all bytes back, but for the place of the first if a device keeps that.

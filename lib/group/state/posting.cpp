@@ -9,18 +9,18 @@ namespace lend::group {
 
 Result<PostedCalls::Id> GroupState::post(Membership& team, Call const& call, GatherElement in,
                                          ScatterElement out) noexcept {
-  LEND_TRYV(check_usable());
-  if (call_.exists() && (posted_.is_empty() || run_ != 0)) return is_under_way();
+  if (!is_usable()) return why_unusable();
+  if (ongoing().exists() && (posted_.is_empty() || run_ != 0)) return is_under_way();
   return add(team, call, in, out);
 }
 
 Result<void> GroupState::run_lent(Membership& team, Call const& call, GatherElement in,
                                   ScatterElement out, Deadline deadline) noexcept {
-  LEND_TRYV(check_usable());
-  if (!call_.exists()) {
+  if (!is_usable()) return why_unusable();
+  if (!ongoing().exists()) {
     LEND_TRY(id, add(team, call, in, out));
     run_ = id;
-  } else if (run_ == 0 || !call_.goes_on_with(team, call)) {
+  } else if (run_ == 0 || !ongoing().goes_on_with(team, call)) {
     return is_under_way();
   }
   auto done = wait_for(run_, deadline, "; it is still under way: make the same call again");
@@ -29,7 +29,7 @@ Result<void> GroupState::run_lent(Membership& team, Call const& call, GatherElem
 }
 
 Result<bool> GroupState::look() noexcept {
-  LEND_TRYV(check_usable());
+  if (!is_usable()) return why_unusable();
   bool has_any = false;
   auto const done = [&]() -> Result<void> {
     for (int rounds = 0; rounds < Arrivals::rounds_max; ++rounds) {
@@ -51,10 +51,9 @@ Result<bool> GroupState::look() noexcept {
 
 Result<PostedCalls::Id> GroupState::add(Membership& team, Call const& call, GatherElement in,
                                         ScatterElement out) noexcept {
-  Call lent = call;
-  if (out.region != nullptr && out.region->protection_domain == domain().native())
-    lent.out_region = out.region;
-  LEND_TRY(id, posted_.add(team, lent, in, out));
+  bool const do_links_write =
+      out.region != nullptr && out.region->protection_domain == domain().native();
+  LEND_TRY(id, posted_.add(team, call, in, out, do_links_write));
   // The handle says what comes of it.
   if (auto const gone_on = go_on(); gone_on.has_error()) break_by(gone_on.error());
   return id;
@@ -62,7 +61,7 @@ Result<PostedCalls::Id> GroupState::add(Membership& team, Call const& call, Gath
 
 Result<bool> GroupState::poll(PostedCalls::Id id) noexcept {
   if (posted_.has_ended(id)) return true;
-  LEND_TRYV(check_usable_for(id));
+  if (!is_usable()) return why_not_ended(id);
   auto const done = [&]() -> Result<void> {
     for (int rounds = 0; rounds < Arrivals::rounds_max; ++rounds) {
       LEND_TRYV(go_on());
@@ -75,14 +74,14 @@ Result<bool> GroupState::poll(PostedCalls::Id id) noexcept {
   }();
   if (done.has_error()) break_by(done.error());
   if (posted_.has_ended(id)) return true;
-  if (done.has_error()) return error_of(id);
+  if (done.has_error()) return why_not_ended(id);
   return false;
 }
 
 Result<void> GroupState::wait_for(PostedCalls::Id id, Deadline deadline,
                                   std::string_view then) noexcept {
   if (posted_.has_ended(id)) return success();
-  LEND_TRYV(check_usable_for(id));
+  if (!is_usable()) return why_not_ended(id);
   arrivals_.begin_waiting(deadline);
   auto const done = [&]() -> Result<void> {
     for (;;) {
@@ -93,7 +92,7 @@ Result<void> GroupState::wait_for(PostedCalls::Id id, Deadline deadline,
   }();
   if (done.has_value() || base::is_given_up(done.error())) return done;
   break_by(done.error());
-  return error_of(id);
+  return why_not_ended(id);
 }
 
 Result<void> GroupState::drain(PostedCalls::Id id, Deadline deadline) noexcept {
@@ -110,25 +109,21 @@ Result<void> GroupState::go_on() noexcept {
     {
       PostedCall const& posted = posted_.front();
       PostedCall::Touch const touch{posted};
-      if (!call_.exists()) {
+      if (!ongoing().exists()) {
         LEND_TRYV(begin(*posted.team, posted.call));
       }
       LEND_TRY(is_over, progress_.advance());
       if (!is_over) return success();
     }
-    finish(call_.team());
-    call_.end();
+    finish(ongoing().team());
+    ongoing().end();
     posted_.end_front();
   }
   return success();
 }
 
-Result<void> GroupState::check_usable_for(PostedCalls::Id id) const noexcept {
-  if (first_cause() != nullptr) return error_of(id);
-  return check_usable();
-}
-
-Error GroupState::error_of(PostedCalls::Id id) const noexcept {
+Error GroupState::why_not_ended(PostedCalls::Id id) const noexcept {
+  if (first_cause() == nullptr) return why_unusable();
   if (posted_.is_first_failed(id)) return *first_cause();
   return Error{Errc::channel_broken, "the group broke in a collective that was posted before"}
       .with_cause(*first_cause());

@@ -22,9 +22,9 @@ Result<bool> Progress::advance_round() noexcept {
   auto const steps = call_.steps();
   bool all_sent = true;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (call_.is_done(i) || steps[i].kind != Step::Kind::send) continue;
-    LEND_TRY(is_sent,
-             send_to(call_.rank_of(steps[i].peer), call_.head(steps[i]), call_.piece_of(steps[i])));
+    Step const& step = steps[i];
+    if (step.kind != Step::Kind::send || call_.is_done(i)) continue;
+    LEND_TRY(is_sent, send_to(call_.rank_of(step.peer), call_.head(step), call_.piece_of(step)));
     if (is_sent) call_.set_done(i);
     all_sent &= is_sent;
   }

@@ -18,9 +18,11 @@ namespace lend::group {
 /// All errors break the group.
 class Progress {
  public:
-  Progress(Links& links, OngoingCall& call, Arrivals& arrivals) noexcept
-      : links_{links}, call_{call}, arrivals_{arrivals} {}
+  Progress(Links& links, Arrivals& arrivals, GroupOptions const& options, LongBuffers& buffers)
+      : call_{options, buffers}, links_{links}, arrivals_{arrivals} {}
 
+  [[nodiscard]] OngoingCall& call() noexcept { return call_; }
+  [[nodiscard]] OngoingCall const& call() const noexcept { return call_; }
   /// True once the call is over.
   [[nodiscard]] Result<bool> advance() noexcept;
   /// Ends what is being read to memory that was lent. Why a device keeps that, and may
@@ -46,8 +48,8 @@ class Progress {
   [[nodiscard]] Result<bool> take_signal(LongCall::Lane& lane, std::uint32_t rank) noexcept;
   [[nodiscard]] Result<bool> read(LongCall::Lane& lane, std::size_t index) noexcept;
 
+  OngoingCall call_;
   Links& links_;
-  OngoingCall& call_;
   Arrivals& arrivals_;
 };
 

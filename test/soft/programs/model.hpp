@@ -140,6 +140,9 @@ class Model {
   void after_end_of(std::size_t scope, ScopeEnd const& before, std::optional<Error> const& error);
   /// The same of a SetScope, whose scopes come in the order in which it named their channels.
   void after_end_of_set(std::span<SetMember const> members, std::optional<Error> const& error);
+  /// Of the scopes of a set that its destructor ends one after the other: what the end of one has
+  /// brought, of work without a scope, the end of the next one may replace in last_failures().
+  void allow_replaced_failures(std::size_t end);
   /// After a scope was left by its destructor, by an exception or not.
   void after_destruction_of(std::size_t scope, bool by_exception);
 

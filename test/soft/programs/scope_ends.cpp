@@ -165,6 +165,12 @@ void Model::check_code(std::size_t scope, ScopeEnd const& before, std::optional<
   if (!all_flushed && is_flush(*error)) complain("a scope told of a flush, not of its cause");
 }
 
+void Model::allow_replaced_failures(std::size_t end) {
+  for (auto& post : posts)
+    if (post.end == end && !post.lends && !post.held && device_side(post).has_failed())
+      post.told = true;
+}
+
 void Model::after_destruction_of(std::size_t scope, bool by_exception) {
   auto const failures = untold_failures(scope);
   bool const had_ended = scopes[scope].has_ended;

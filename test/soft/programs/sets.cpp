@@ -146,7 +146,10 @@ void Run::leave_set(SetFrame& frame, bool by_exception) {
   tell(by_exception ? "} the scope of the set left by an exception"
                     : "} the scope of the set left");
   if (std::exchange(frame.has_ended, true)) return;
-  for (auto const scope : open_members(frame)) model_.after_destruction_of(scope, by_exception);
+  auto const members = open_members(frame);
+  if (members.size() > 1)
+    for (auto const scope : members) model_.allow_replaced_failures(model_.scopes[scope].end);
+  for (auto const scope : members) model_.after_destruction_of(scope, by_exception);
   leave_gone(frame);
 }
 
