@@ -94,140 +94,101 @@ void print_devices(std::vector<Device> const& devices) {
   for (auto const& device : devices) print_device(device);
 }
 
-/// Members of an object of JSON, one by one.
-class Members {
- public:
-  Members& add(std::string_view name, std::string const& json) {
-    text_ += text_.empty() ? "" : ", ";
-    ((text_ += json_of(name)) += ": ") += json;
-    return *this;
-  }
-  Members& add_text(std::string_view name, std::string_view text) {
-    return add(name, json_of(text));
-  }
-  Members& add_number(std::string_view name, std::uint64_t number) {
-    return add(name, std::to_string(number));
-  }
-  Members& add_truth(std::string_view name, bool is_so) {
-    return add(name, is_so ? "true" : "false");
-  }
-  [[nodiscard]] std::string object() const { return '{' + text_ + '}'; }
-
- private:
-  std::string text_{};
-};
-
-std::string array_of(std::vector<std::string> const& values) {
-  std::string text;
-  for (auto const& value : values) (text += text.empty() ? "" : ", ") += value;
-  return '[' + text + ']';
+Json json_of_limits(DeviceLimits const& limits) {
+  return {{"queue_pairs_max", limits.queue_pairs_max},
+          {"completion_queues_max", limits.completion_queues_max},
+          {"protection_domains_max", limits.protection_domains_max},
+          {"regions_max", limits.regions_max},
+          {"region_bytes_max", limits.region_bytes_max},
+          {"work_requests_max", limits.work_requests_max},
+          {"elements_max", limits.elements_max},
+          {"completions_max", limits.completions_max},
+          {"receive_queues_max", limits.receive_queues_max},
+          {"shared_receives_max", limits.shared_receives_max},
+          {"shared_receive_elements_max", limits.shared_receive_elements_max},
+          {"read_elements_max", limits.read_elements_max},
+          {"reads_in_flight_max", limits.reads_in_flight_max},
+          {"reads_served_max", limits.reads_served_max},
+          {"address_handles_max", limits.address_handles_max},
+          {"memory_windows_max", limits.memory_windows_max},
+          {"multicast_groups_max", limits.multicast_groups_max},
+          {"partition_keys_max", limits.partition_keys_max}};
 }
 
-std::string json_of_limits(DeviceLimits const& limits) {
-  auto const number = [](auto value) { return static_cast<std::uint64_t>(value); };
-  return Members{}
-      .add_number("queue_pairs_max", number(limits.queue_pairs_max))
-      .add_number("completion_queues_max", number(limits.completion_queues_max))
-      .add_number("protection_domains_max", number(limits.protection_domains_max))
-      .add_number("regions_max", number(limits.regions_max))
-      .add_number("region_bytes_max", limits.region_bytes_max)
-      .add_number("work_requests_max", number(limits.work_requests_max))
-      .add_number("elements_max", number(limits.elements_max))
-      .add_number("completions_max", number(limits.completions_max))
-      .add_number("receive_queues_max", number(limits.receive_queues_max))
-      .add_number("shared_receives_max", number(limits.shared_receives_max))
-      .add_number("shared_receive_elements_max", number(limits.shared_receive_elements_max))
-      .add_number("read_elements_max", number(limits.read_elements_max))
-      .add_number("reads_in_flight_max", number(limits.reads_in_flight_max))
-      .add_number("reads_served_max", number(limits.reads_served_max))
-      .add_number("address_handles_max", number(limits.address_handles_max))
-      .add_number("memory_windows_max", number(limits.memory_windows_max))
-      .add_number("multicast_groups_max", number(limits.multicast_groups_max))
-      .add_number("partition_keys_max", limits.partition_keys_max)
-      .object();
+Json json_of_capabilities(DeviceCapabilities const& can) {
+  return {{"endpoints", can.endpoints},
+          {"rdma_cm", can.rdma_cm},
+          {"immediates", can.immediates},
+          {"unreliable", can.unreliable},
+          {"datagrams", can.datagrams},
+          {"atomics", can.atomics},
+          {"windows", can.windows},
+          {"peer_loans", can.peer_loans},
+          {"paging_on_demand", can.paging_on_demand},
+          {"timestamps", can.timestamps}};
 }
 
-std::string json_of_port(Device const& device, Context const& context, std::uint8_t number) {
-  Members members;
-  members.add_number("number", number);
+Json json_of_port(Device const& device, Context const& context, std::uint8_t number) {
+  Json object{{"number", number}};
   auto const port = context.query_port(number);
-  if (port.has_error()) return members.add_text("error", port.error().message()).object();
-  members.add_text("state", name_of(port.value().state))
-      .add_text("link_layer", name_of(port.value().link_layer))
-      .add_number("mtu_bytes", port.value().active_mtu_bytes)
-      .add_number("mtu_bytes_max", port.value().mtu_bytes_max)
-      .add_number("megabits", port.value().megabits())
-      .add_number("lid", port.value().lid);
-  std::vector<std::string> addresses;
+  if (port.has_error()) {
+    object["error"] = port.error().message();
+    return object;
+  }
+  object.update({{"state", name_of(port.value().state)},
+                 {"link_layer", name_of(port.value().link_layer)},
+                 {"mtu_bytes", port.value().active_mtu_bytes},
+                 {"mtu_bytes_max", port.value().mtu_bytes_max},
+                 {"megabits", port.value().megabits()},
+                 {"lid", port.value().lid}});
+  auto& addresses = object["gids"] = Json::array();
   auto const opened = device.open(number);
-  if (opened.has_value())
-    if (auto const gids = opened.value().gids(); gids.has_value())
-      for (auto const& entry : gids.value())
-        addresses.push_back(Members{}
-                                .add_number("index", entry.index)
-                                .add_text("gid", lend::text_of(entry.gid))
-                                .add_text("type", name_of(entry.type))
-                                .add_text("interface", network_interface_of(entry))
-                                .object());
-  members.add("gids", array_of(addresses));
-  if (opened.has_error()) return members.object();
+  if (opened.has_error()) return object;
+  if (auto const gids = opened.value().gids(); gids.has_value())
+    for (auto const& entry : gids.value())
+      addresses.push_back({{"index", entry.index},
+                           {"gid", lend::text_of(entry.gid)},
+                           {"type", name_of(entry.type)},
+                           {"interface", network_interface_of(entry)}});
   auto const settings = opened.value().settings();
-  if (settings.has_error())
-    return members.add_text("settings_error", settings.error().message()).object();
-  std::vector<std::string> all;
+  if (settings.has_error()) {
+    object["settings_error"] = settings.error().message();
+    return object;
+  }
+  auto& all = object["settings"] = Json::array();
   for (auto const& [name, value, source] : settings.value())
-    all.push_back(Members{}
-                      .add_text("name", name)
-                      .add_text("value", value)
-                      .add_text("source", source)
-                      .object());
-  return members.add("settings", array_of(all)).object();
+    all.push_back({{"name", name}, {"value", value}, {"source", source}});
+  return object;
 }
 
-std::string json_of_device(Device const& device) {
-  Members members;
-  members.add_text("name", device.name())
-      .add_text("kind", name_of(device.kind()))
-      .add_text("guid", lend::text_of(device.guid()));
+Json json_of_device(Device const& device) {
+  Json object{{"name", device.name()},
+              {"kind", name_of(device.kind())},
+              {"guid", lend::text_of(device.guid())}};
   auto const opened = device.open();
-  if (opened.has_error()) return members.add_text("error", opened.error().message()).object();
+  if (opened.has_error()) {
+    object["error"] = opened.error().message();
+    return object;
+  }
   auto const& context = opened.value();
   auto const& attributes = context.attributes();
-  auto const can = context.capabilities();
-  std::vector<std::string> ports;
+  object["firmware"] = attributes.firmware;
+  object["vendor_id"] = attributes.vendor_id;
+  object["numa_node"] = attributes.numa_node ? Json(*attributes.numa_node) : Json();
+  object["capabilities"] = json_of_capabilities(context.capabilities());
+  object["limits"] = json_of_limits(context.limits());
+  auto& ports = object["ports"] = Json::array();
   for (unsigned i = 1; i <= attributes.port_count; ++i)
     ports.push_back(json_of_port(device, context, static_cast<std::uint8_t>(i)));
-  members.add_text("firmware", attributes.firmware)
-      .add_number("vendor_id", attributes.vendor_id)
-      .add("numa_node",
-           attributes.numa_node ? std::to_string(*attributes.numa_node) : std::string{"null"})
-      .add("capabilities", Members{}
-                               .add_truth("endpoints", can.endpoints)
-                               .add_truth("rdma_cm", can.rdma_cm)
-                               .add_truth("immediates", can.immediates)
-                               .add_truth("unreliable", can.unreliable)
-                               .add_truth("datagrams", can.datagrams)
-                               .add_truth("atomics", can.atomics)
-                               .add_truth("windows", can.windows)
-                               .add_truth("peer_loans", can.peer_loans)
-                               .add_truth("paging_on_demand", can.paging_on_demand)
-                               .add_truth("timestamps", can.timestamps)
-                               .object())
-      .add("limits", json_of_limits(context.limits()))
-      .add("ports", array_of(ports));
-  return members.object();
+  return object;
 }
 
 void print_json(std::vector<Device> const& devices, Finding const& open) {
-  std::vector<std::string> all;
-  for (auto const& device : devices) all.push_back("\n  " + json_of_device(device));
-  std::printf("%s\n", Members{}
-                          .add_number("schema", 1)
-                          .add_text("version", command::version_of("lend"))
-                          .add_text("open_device", open.seen)
-                          .add("devices", array_of(all))
-                          .object()
-                          .c_str());
+  std::vector<Json> all;
+  for (auto const& device : devices) all.push_back(json_of_device(device));
+  Json const head{
+      {"schema", 1}, {"version", command::version_of("lend")}, {"open_device", open.seen}};
+  std::fputs(text_of(head, "devices", all).c_str(), stdout);
 }
 
 void print_environment(command::Look look) {

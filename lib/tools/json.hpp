@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Writes JSON. Source: RFC 8259.
+// JSON of the program `lend`: values in the order in which they were added.
 #pragma once
 
 #include <lend/doctor/examine.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace lend::tools {
 
-/// `text` as a JSON string, with its quotes. Bytes that are no UTF-8 become U+FFFD.
-[[nodiscard]] std::string json_of(std::string_view text);
+using Json = nlohmann::ordered_json;
+
+/// On one line. Bytes that are no UTF-8 become U+FFFD.
+[[nodiscard]] std::string text_of(Json const& value);
+
+/// An object whose last member, `rows`, has one value a line. Ends with a line break.
+[[nodiscard]] std::string text_of(Json const& head, char const* rows, std::span<Json const> values);
 
 /// An object of all findings; lib/guide/doctor.md has its fields. Ends with a line break.
 [[nodiscard]] std::string json_of(std::span<Finding const> findings);

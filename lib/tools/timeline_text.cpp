@@ -4,6 +4,7 @@
 #include <tools/timeline.hpp>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -62,49 +63,46 @@ std::vector<std::uint64_t> numbers_of_processes(std::vector<Recording> const& re
   return all;
 }
 
-/// The events of one trace, as JSON.
+/// The events of one trace.
 class Writer {
  public:
   explicit Writer(std::vector<Recording> const& recordings)
       : recordings_{recordings}, processes_{numbers_of_processes(recordings)} {}
-  void add(char const* phase, std::string const& name, Moment const& moment,
-           std::string const& more = {}) {
-    begin() += "{\"ph\":\"" + std::string{phase} + "\",\"name\":" + json_of(name) +
-               ",\"cat\":\"lend\",\"ts\":" + microseconds(moment.at) + place_of(moment.recording) +
-               more + '}';
+  void add(char const* phase, std::string_view name, Moment const& moment, Json more) {
+    auto& event = add(phase, name, moment.recording);
+    event["cat"] = "lend";
+    event["ts"] = std::round(moment.at) / 1000;  // in microseconds
+    event.update(more);
   }
   void name_track(char const* what, std::string const& name, std::size_t recording) {
-    begin() += "{\"ph\":\"M\",\"name\":\"" + std::string{what} + '"' + place_of(recording) +
-               ",\"args\":{\"name\":" + json_of(name) + "}}";
+    add("M", what, recording)["args"] = {{"name", name}};
   }
   [[nodiscard]] std::string text(std::vector<std::string> const& clocks) const {
-    std::string lines;
-    for (auto const& line : clocks) lines += (lines.empty() ? "" : ",") + json_of(line);
-    return text_ + "\n],\"otherData\":{\"clocks\":[" + lines + "]}}\n";
+    return text_of(Json{{"displayTimeUnit", "ns"}, {"otherData", {{"clocks", clocks}}}},
+                   "traceEvents", events_);
   }
 
  private:
-  std::string& begin() { return text_ += std::exchange(is_first_, false) ? "\n" : ",\n"; }
-  [[nodiscard]] std::string place_of(std::size_t recording) const {
-    return ",\"pid\":" + std::to_string(processes_[recording]) +
-           ",\"tid\":" + std::to_string(recordings_[recording].header.channel);
+  Json& add(char const* phase, std::string_view name, std::size_t recording) {
+    return events_.emplace_back(Json{{"ph", phase},
+                                     {"name", name},
+                                     {"pid", processes_[recording]},
+                                     {"tid", recordings_[recording].header.channel}});
   }
 
   std::vector<Recording> const& recordings_;
   std::vector<std::uint64_t> processes_;  // of the recordings
-  bool is_first_ = true;
-  std::string text_ = "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[";
+  std::vector<Json> events_{};
 };
 
-std::string arguments_of(Moment const& moment, Recording const& recording) {
+Json arguments_of(Moment const& moment, Recording const& recording) {
   auto const& event = *moment.event;
-  std::string text = ",\"args\":{\"bytes\":" + std::to_string(event.bytes) +
-                     ",\"slot\":" + std::to_string(event.slot);
+  Json arguments{{"bytes", event.bytes}, {"slot", event.slot}};
   if (auto const source = recording.source_of(event); !source.empty())
-    text += ",\"posted_at\":" + json_of(source);
+    arguments["posted_at"] = source;
   if (event.kind == static_cast<std::uint8_t>(EventKind::failed))
-    text += ",\"status\":" + json_of(name_of(static_cast<WorkStatus>(event.status)));
-  return text + '}';
+    arguments["status"] = name_of(static_cast<WorkStatus>(event.status));
+  return arguments;
 }
 
 }  // namespace
@@ -153,21 +151,22 @@ std::string json_of(Timeline const& timeline) {
     auto const what = observe::text_of(*moment.event);
     auto const arguments = arguments_of(moment, recording);
     if (!is_post(moment) && !is_end(moment)) {
-      writer.add("i", what, moment, ",\"s\":\"t\"");
+      writer.add("i", what, moment, {{"s", "t"}});
       continue;
     }
     // A slice, because arrows go from slice to slice.
-    writer.add("X", what, moment, ",\"dur\":0.001" + arguments);
+    writer.add("X", what, moment, {{"dur", 0.001}, {"args", arguments}});
     if (is_post(moment) || moment.pair) {
       auto const id = is_post(moment) ? at : *moment.pair;
-      std::string const name{name_of(static_cast<Operation>(moment.event->operation))};
-      writer.add(is_post(moment) ? "b" : "e", name, moment,
-                 ",\"id\":" + std::to_string(id) + arguments);
+      writer.add(is_post(moment) ? "b" : "e",
+                 name_of(static_cast<Operation>(moment.event->operation)), moment,
+                 {{"id", id}, {"args", arguments}});
     }
     if (moment.peer) {
       auto const id = is_post(moment) ? at : *moment.peer;
-      writer.add(is_post(moment) ? "s" : "f", "message", moment,
-                 ",\"id\":" + std::to_string(id) + (is_post(moment) ? "" : ",\"bp\":\"e\""));
+      Json more{{"id", id}};
+      if (!is_post(moment)) more["bp"] = "e";
+      writer.add(is_post(moment) ? "s" : "f", "message", moment, more);
     }
   }
   return writer.text(timeline.clocks);

@@ -54,7 +54,7 @@ FOREIGN = {
     r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload|two_process)/",
     r"rdma/": r"(lib|test)/cm/",
     r"sodium": r"lib/network/wire/secret_sodium\.cpp",
-    r"nlohmann/": r"lib/launch/roster_json\.cpp",
+    r"nlohmann/": r"lib/launch/roster_json\.cpp|lib/tools/json\.hpp",
     r"CLI/": r"lib/command/command_line\.cpp",
     r"boost/outcome": r"include/lend/base/result\.hpp",
     r"boost/(?!outcome)": r"include/lend/asio/|test/asio/|test/bench/asio_|examples/(asio_echo\.cpp|proxy\.cpp|http/)",

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 namespace lend::tools {
 
@@ -19,36 +22,42 @@ double mean_of(Durations const& rounds) {
   return std::accumulate(rounds.begin(), rounds.end(), 0.0) / static_cast<double>(rounds.size());
 }
 
-std::string buckets_of(LatencyHistogram const& histogram) {
-  std::string json{'['};
-  for (std::size_t i = 0; i < LatencyHistogram::bucket_count; ++i) {
-    if (histogram.count_of(i) == 0) continue;
-    if (json.size() > 1) json += ", ";
-    json += formatted("[%lld, %llu]", static_cast<long long>(histogram.begin_of(i).count()),
-                      static_cast<unsigned long long>(histogram.count_of(i)));
-  }
-  return json += ']';
+Json buckets_of(LatencyHistogram const& histogram) {
+  auto buckets = Json::array();
+  for (std::size_t i = 0; i < LatencyHistogram::bucket_count; ++i)
+    if (histogram.count_of(i) != 0)
+      buckets.push_back({histogram.begin_of(i).count(), histogram.count_of(i)});
+  return buckets;
 }
 
-std::string object_of(BenchRow const& row) {
-  auto const head = "\"operation\": " + json_of(row.load.operation) +
-                    ", \"via\": " + json_of(row.load.via) +
-                    ", \"bytes\": " + std::to_string(row.load.bytes) +
-                    ", \"count\": " + std::to_string(row.load.count);
-  if (!row.is_latency)
-    return "{\"measure\": \"bandwidth\", " + head +
-           formatted(", \"bytes_per_s\": %.0f, \"messages_per_s\": %.0f}",
-                     row.messages_per_second() * static_cast<double>(row.load.bytes),
-                     row.messages_per_second());
-  auto const us = [&](double percent) {
-    return row.is_sure(percent) ? formatted("%.4f", row.percentile(percent) / microsecond)
-                                : std::string{"null"};
-  };
-  return "{\"measure\": \"latency\", " + head + ", \"min_us\": " + us(0) +
-         ", \"p50_us\": " + us(50) + ", \"p90_us\": " + us(90) + ", \"p99_us\": " + us(99) +
-         ", \"p99_9_us\": " + us(99.9) + ", \"max_us\": " + us(100) +
-         formatted(", \"mean_us\": %.4f", mean_of(row.rounds) / microsecond) +
-         ", \"histogram_ns\": " + buckets_of(row.histogram()) + '}';
+/// To a tenth of a nanosecond.
+double microseconds(double ns) {
+  return std::round(ns * 10) / (10 * microsecond);
+}
+
+Json object_of(BenchRow const& row) {
+  Json object{{"measure", row.is_latency ? "latency" : "bandwidth"},
+              {"operation", row.load.operation},
+              {"via", row.load.via},
+              {"bytes", row.load.bytes},
+              {"count", row.load.count}};
+  if (!row.is_latency) {
+    auto const messages = row.messages_per_second();
+    object["bytes_per_s"] = std::llround(messages * static_cast<double>(row.load.bytes));
+    object["messages_per_s"] = std::llround(messages);
+    return object;
+  }
+  for (auto const& [name, percent] :
+       std::initializer_list<std::pair<char const*, double>>{{"min_us", 0},
+                                                             {"p50_us", 50},
+                                                             {"p90_us", 90},
+                                                             {"p99_us", 99},
+                                                             {"p99_9_us", 99.9},
+                                                             {"max_us", 100}})
+    object[name] = row.is_sure(percent) ? Json(microseconds(row.percentile(percent))) : Json();
+  object["mean_us"] = microseconds(mean_of(row.rounds));
+  object["histogram_ns"] = buckets_of(row.histogram());
+  return object;
 }
 
 }  // namespace
@@ -115,17 +124,14 @@ std::string text_of(BenchRow const& row) {
 }
 
 std::string json_of(BenchRun const& run, std::span<BenchRow const> rows) {
-  std::string json = "{\"schema\": 1, \"device\": " + json_of(run.device) +
-                     ", \"kind\": " + json_of(run.kind) + ", \"peer\": " + json_of(run.peer) +
-                     ", \"notes\": [";
-  for (auto const& note : run.notes) (json += json.back() == '[' ? "" : ", ") += json_of(note);
-  json += "], \"results\": [";
-  std::string_view separator = "\n  ";
-  for (auto const& row : rows) {
-    (json += separator) += object_of(row);
-    separator = ",\n  ";
-  }
-  return json += "\n]}\n";
+  std::vector<Json> results;
+  for (auto const& row : rows) results.push_back(object_of(row));
+  return text_of(Json{{"schema", 1},
+                      {"device", run.device},
+                      {"kind", run.kind},
+                      {"peer", run.peer},
+                      {"notes", run.notes}},
+                 "results", results);
 }
 
 }  // namespace lend::tools

@@ -29,6 +29,7 @@ class Lend(MesonPackage):
     depends_on("rdma-core@34:")
     depends_on("libsodium@1.0.12:", when="+secret")
     depends_on("nlohmann-json@3.9:", when="+rosters")
+    depends_on("nlohmann-json@3.9:", when="+tools", type="build")
     depends_on("cli11@2.1:", when="+tools", type="build")
 
     # Older ones lack parts of C++20.
