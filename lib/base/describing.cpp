@@ -182,8 +182,12 @@ std::string failure_of(WorkFailure const& work) {
 std::string head_of(Error const& error, std::string_view own_message) {
   auto const code = std::string{name_of(error.code())} + ": ";
   if (error.work() != nullptr) return code + failure_of(*error.work());
-  if (error == Errc::channel_broken && error.cause() != nullptr)
+  if (own_message.starts_with("the channel is broken"))
     return code + "the channel was broken before this call, which did nothing";
+  if (error.cause() != nullptr) {  // which has a line of its own
+    auto const twice = ": " + error.cause()->message();
+    if (own_message.ends_with(twice)) own_message.remove_suffix(twice.size());
+  }
   if (own_message.ends_with('.')) own_message.remove_suffix(1);
   if (!own_message.empty()) return code + std::string{own_message};
   return code + category_of_lend().message(static_cast<int>(error.code()));

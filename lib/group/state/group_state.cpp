@@ -65,7 +65,10 @@ Error GroupState::why_unusable() const noexcept {
   if (has_left_) return Error{Errc::stale_handle, "the Group of the team has ended"};
   if (is_inherited())  // and so is the memory of its messages
     return Error{Errc::system_failed, "the group was made before fork(): it is the parent's"};
-  return Error{Errc::channel_broken, "the group is broken"}.with_cause(*first_cause());
+  std::string why = "the group is broken";
+  if (auto const lost = lost_rank())
+    why += ": rank " + std::to_string(*lost) + " is lost or has left";
+  return Error{Errc::channel_broken, why}.with_cause(*first_cause());
 }
 
 Error GroupState::is_under_way() const {
