@@ -312,7 +312,7 @@ TEST_CASE("a text to parse", "[.]") {
 }
 
 // For metrics_text_test.py: what is bounded for the whole process.
-TEST_CASE("of 100 names 64 are told apart, and the others count as one", "[.]") {
+TEST_CASE("of 100 names 64 are told apart and the others count as one", "[.]") {
   for (int i = 0; i < 100; ++i) {
     auto ends = two_ends(counting_as("name " + std::to_string(i)));
     send_each(ends, 1);
