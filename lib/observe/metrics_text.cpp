@@ -174,13 +174,23 @@ void add_channels(MetricsText& text, std::vector<Series> const& all) {
   }
 }
 
+void add_transports(MetricsText& text, observe::MessageTotals const& its) {
+  text.begin({Kind::counter, "lend_transport_messages", "Messages of transports."});
+  text.add({{"direction", "sent"}}, its.sent);
+  text.add({{"direction", "received"}}, its.received);
+  text.begin({Kind::counter, "lend_transport_bytes", "Bytes of these messages.", "bytes"});
+  text.add({{"direction", "sent"}}, its.sent_bytes);
+  text.add({{"direction", "received"}}, its.received_bytes);
+}
+
 }  // namespace
 
 std::string metrics_text(MetricsFormat format) {
-  auto const all = observe::Registry::of_this_process().totals();
+  auto const all = observe::Registry::of_this_process().counts();
   MetricsText text{format};
-  add_channels(text, all);
-  add_operations(text, all);
+  add_channels(text, all.series);
+  add_operations(text, all.series);
+  add_transports(text, all.messages);
   return std::move(text).end();
 }
 

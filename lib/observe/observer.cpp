@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Begins to observe channels, and adds what was counted. The thread of the channel; add_to(): any
-// thread.
+// Begins to count, and adds what was counted. The thread of what counts; add_to(): any thread.
 #include <base/environment.hpp>
 #include <observe/observer.hpp>
 #include <observe/registry.hpp>
@@ -83,6 +82,26 @@ Result<std::string> directory_for(std::string const& wish) {
   if (!wish.empty()) return wish;
   LEND_TRY(directory, base::text_of_variable("LEND_RECORD"));
   return std::string{directory};
+}
+
+std::unique_ptr<MessageCounter> MessageCounter::if_asked() {
+  if (!is_built || !all_count()) return nullptr;
+  return std::make_unique<MessageCounter>(Registry::of_this_process());
+}
+
+MessageCounter::MessageCounter(Registry& registry) noexcept : registry_{registry} {
+  registry_.join(*this);
+}
+
+MessageCounter::~MessageCounter() {
+  registry_.leave(*this);
+}
+
+void MessageCounter::add_to(MessageTotals& totals) const noexcept {
+  totals.sent += read_count(counted_.sent);
+  totals.received += read_count(counted_.received);
+  totals.sent_bytes += read_count(counted_.sent_bytes);
+  totals.received_bytes += read_count(counted_.received_bytes);
 }
 
 bool all_count() noexcept {

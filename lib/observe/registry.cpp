@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Adds the counts of observers. Any thread.
+// Lists and adds what counts. Any thread.
 #include <base/printable.hpp>
 #include <observe/observer.hpp>
 #include <observe/registry.hpp>
@@ -34,36 +34,53 @@ Registry& Registry::of_this_process() {
 std::size_t Registry::series_of(std::string_view name) {
   std::string shown = base::shown(name);
   std::scoped_lock const lock{mutex_};
-  auto const place_of = [this](std::string const& wanted) {
-    return static_cast<std::size_t>(std::ranges::find(ended_, wanted, &Series::name) -
-                                    ended_.begin());
+  auto& all = ended_.series;
+  auto const place_of = [&all](std::string const& wanted) {
+    return static_cast<std::size_t>(std::ranges::find(all, wanted, &Series::name) - all.begin());
   };
   auto place = place_of(shown);
-  if (place == ended_.size() && place >= names_max) place = place_of(shown = "other");
-  if (place == ended_.size()) ended_.push_back({std::move(shown)});
+  if (place == all.size() && place >= names_max) place = place_of(shown = "other");
+  if (place == all.size()) all.push_back({std::move(shown)});
   return place;
 }
 
-void Registry::join(Observer& observer) noexcept {
+template <class Counting>
+void Registry::join(Counting& it) noexcept {
   std::scoped_lock const lock{mutex_};
-  observer.next_ = first_;
-  if (first_ != nullptr) first_->previous_ = &observer;
-  first_ = &observer;
+  Counting*& first = first_of(it);
+  it.next_ = first;
+  if (first != nullptr) first->previous_ = &it;
+  first = &it;
 }
 
-void Registry::leave(Observer& observer) noexcept {
+template <class Counting>
+void Registry::leave(Counting& it) noexcept {
   if (process_ != ::getpid()) return;
   std::scoped_lock const lock{mutex_};
-  (observer.previous_ != nullptr ? observer.previous_->next_ : first_) = observer.next_;
-  if (observer.next_ != nullptr) observer.next_->previous_ = observer.previous_;
-  observer.add_to(ended_[observer.series_].totals);
+  (it.previous_ != nullptr ? it.previous_->next_ : first_of(it)) = it.next_;
+  if (it.next_ != nullptr) it.next_->previous_ = it.previous_;
+  add(it, ended_);
 }
 
-std::vector<Series> Registry::totals() const {
+template void Registry::join(Observer&) noexcept;
+template void Registry::leave(Observer&) noexcept;
+template void Registry::join(MessageCounter&) noexcept;
+template void Registry::leave(MessageCounter&) noexcept;
+
+void Registry::add(Observer const& observer, Counts& to) noexcept {
+  observer.add_to(to.series[observer.series_].totals);
+}
+
+void Registry::add(MessageCounter const& counter, Counts& to) noexcept {
+  counter.add_to(to.messages);
+}
+
+Counts Registry::counts() const {
   std::scoped_lock const lock{mutex_};
-  auto all = ended_;
-  for (Observer const* each = first_; each != nullptr; each = each->next_)
-    each->add_to(all[each->series_].totals);
+  Counts all = ended_;
+  for (Observer const* each = first_observer_; each != nullptr; each = each->next_) add(*each, all);
+  for (MessageCounter const* each = first_counter_; each != nullptr; each = each->next_)
+    add(*each, all);
   return all;
 }
 

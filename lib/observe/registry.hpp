@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// All observers of this process, and what those have counted that are no more. Any thread.
+// All that counts in this process, and what that has counted which is no more. Any thread.
 #pragma once
 
 #include <lend/observe/channel_metrics.hpp>
+
+#include <observe/message_counter.hpp>
 
 #include <sys/types.h>
 
@@ -45,6 +47,12 @@ struct Series {
   Totals totals{};
 };
 
+/// What the whole process has counted.
+struct Counts {
+  std::vector<Series> series{};
+  MessageTotals messages{};
+};
+
 class Registry {
  public:
   /// A forked child has its own: it takes no lock that a thread of its parent may have held, and
@@ -55,22 +63,30 @@ class Registry {
 
   /// Of what is observed by that name. Throws std::bad_alloc.
   [[nodiscard]] std::size_t series_of(std::string_view name);
-  void join(Observer& observer) noexcept;
+  /// Of an Observer or a MessageCounter.
+  template <class Counting>
+  void join(Counting& it) noexcept;
   /// What it has counted stays. Of no effect in a forked child, if it is the parent's.
-  void leave(Observer& observer) noexcept;
+  template <class Counting>
+  void leave(Counting& it) noexcept;
   /// Throws std::bad_alloc.
-  [[nodiscard]] std::vector<Series> totals() const;
+  [[nodiscard]] Counts counts() const;
 
  private:
   explicit Registry(Registry* of_parent) noexcept;
+  [[nodiscard]] Observer*& first_of(Observer const&) noexcept { return first_observer_; }
+  [[nodiscard]] MessageCounter*& first_of(MessageCounter const&) noexcept { return first_counter_; }
+  static void add(Observer const& observer, Counts& to) noexcept;
+  static void add(MessageCounter const& counter, Counts& to) noexcept;
 
   static constexpr std::size_t names_max = 64;
 
   ::pid_t const process_;
   Registry* const of_parent_;  // for leak checkers
   std::mutex mutable mutex_{};
-  std::vector<Series> ended_{};
-  Observer* first_ = nullptr;
+  Counts ended_{};
+  Observer* first_observer_ = nullptr;
+  MessageCounter* first_counter_ = nullptr;
 };
 
 }  // namespace lend::observe

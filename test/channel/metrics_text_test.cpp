@@ -4,6 +4,8 @@
 // metrics_text_test.py, which has others' parsers read the texts.
 #include <lend/channel/builder.hpp>
 #include <lend/observe/metrics.hpp>
+#include <lend/transport/memory.hpp>
+#include <lend/transport/waiting.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -271,10 +273,11 @@ TEST_CASE("a forked child begins at zero, and leaves its parent's counts alone",
   REQUIRE(child >= 0);
   if (child == 0) {
     Samples samples;
-    bool const is_fine = wrong_with(metrics_text(), MetricsFormat::openmetrics, samples).empty();
     ends.reset();  // the parent's, which this process does not count
-    ::_exit(is_fine && samples.empty() && metrics_text().find("parent") == std::string::npos ? 0
-                                                                                             : 1);
+    bool is_fine = wrong_with(metrics_text(), MetricsFormat::openmetrics, samples).empty();
+    for (auto const& [sample, value] : samples)
+      is_fine &= value == 0 && sample.find(name) == sample.npos;
+    ::_exit(is_fine ? 0 : 1);
   }
   int status = -1;
   CHECK(::waitpid(child, &status, 0) == child);
@@ -299,6 +302,26 @@ TEST_CASE("by LEND_METRICS channels count that were not asked to", "[observe]") 
   auto ends = two_ends(options);
   send_each(ends, 3);
   CHECK(sum_of(samples_now(), "lend_operations_posted_total", {name, sending}) == 3);
+}
+
+TEST_CASE("by LEND_METRICS transports count their messages", "[observe]") {
+  std::vector<std::byte> const bytes(100);
+  auto const before = samples_now();
+  auto const more = [&before](std::string const& of, std::string const& direction) {
+    std::string const name = "lend_transport_" + of + "_total";
+    return sum_of(samples_now(), name, {direction}) - sum_of(before, name, {direction});
+  };
+  for (char const* const wish : {"1", "0"}) {
+    EnvironmentVariable const all{"LEND_METRICS", wish};
+    auto [a, b] = must(memory_transports());
+    for (int i = 0; i < 3; ++i) must(send_message(a, bytes, Deadline::never()));
+    static_cast<void>(must(receive_message(b, Deadline::never())));
+
+    CHECK(more("messages", "sent") == 3);
+    CHECK(more("messages", "received") == 1);
+    CHECK(more("bytes", "sent") == 300);
+    CHECK(more("bytes", "received") == 100);
+  }
 }
 
 // For metrics_text_test.py.
