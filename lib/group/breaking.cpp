@@ -118,6 +118,7 @@ std::optional<std::uint32_t> GroupState::lost_rank() const noexcept {
 }
 
 void GroupState::break_by(Error const& error) noexcept {
+  if (tally_ && !broken_ && call_.exists()) tally_->fail();
   broken_ = error;
   record_.set(Record::State::broken);
   if (!fault_) fault_ = {Fault::Reason::failed, ranks_.rank, ranks_.rank};

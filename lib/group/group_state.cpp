@@ -213,6 +213,8 @@ void GroupState::end() noexcept {
 
 void GroupState::finish(Membership const& team) noexcept {
   if (team.is_whole) ++history_.finished;
+  if (tally_) [[unlikely]]
+    tally_->succeed();
   record_.leave();
 }
 

@@ -15,6 +15,7 @@
 #include <lend/base/result.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <lend/group/prepared_group.hpp>
+#include <observe/tally.hpp>
 #include <verbs/device/forking.hpp>
 
 #include <array>
@@ -225,6 +226,7 @@ class GroupState {
   std::vector<std::unique_ptr<Membership>> teams_;  // the first is that of all ranks
   std::vector<Ready> ready_;
   std::optional<Error> broken_{};
+  std::unique_ptr<observe::Tally> const tally_{observe::Tally::if_asked()};  // null: none is asked
   std::optional<Fault> fault_{};
   bool has_left_ = false;
   UnderWay call_;

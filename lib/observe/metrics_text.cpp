@@ -174,13 +174,16 @@ void add_channels(MetricsText& text, std::vector<Series> const& all) {
   }
 }
 
-void add_transports(MetricsText& text, observe::MessageTotals const& its) {
+void add_tallies(MetricsText& text, observe::Tallies const& its) {
   text.begin({Kind::counter, "lend_transport_messages", "Messages of transports."});
   text.add({{"direction", "sent"}}, its.sent);
   text.add({{"direction", "received"}}, its.received);
   text.begin({Kind::counter, "lend_transport_bytes", "Bytes of these messages.", "bytes"});
   text.add({{"direction", "sent"}}, its.sent_bytes);
   text.add({{"direction", "received"}}, its.received_bytes);
+  text.begin({Kind::counter, "lend_group_calls", "Calls of groups that ended."});
+  text.add({{"result", "succeeded"}}, its.succeeded);
+  text.add({{"result", "failed"}}, its.failed);
 }
 
 }  // namespace
@@ -190,7 +193,7 @@ std::string metrics_text(MetricsFormat format) {
   MetricsText text{format};
   add_channels(text, all.series);
   add_operations(text, all.series);
-  add_transports(text, all.messages);
+  add_tallies(text, all.tallies);
   return std::move(text).end();
 }
 

@@ -84,24 +84,26 @@ Result<std::string> directory_for(std::string const& wish) {
   return std::string{directory};
 }
 
-std::unique_ptr<MessageCounter> MessageCounter::if_asked() {
+std::unique_ptr<Tally> Tally::if_asked() {
   if (!is_built || !all_count()) return nullptr;
-  return std::make_unique<MessageCounter>(Registry::of_this_process());
+  return std::make_unique<Tally>(Registry::of_this_process());
 }
 
-MessageCounter::MessageCounter(Registry& registry) noexcept : registry_{registry} {
+Tally::Tally(Registry& registry) noexcept : registry_{registry} {
   registry_.join(*this);
 }
 
-MessageCounter::~MessageCounter() {
+Tally::~Tally() {
   registry_.leave(*this);
 }
 
-void MessageCounter::add_to(MessageTotals& totals) const noexcept {
+void Tally::add_to(Tallies& totals) const noexcept {
   totals.sent += read_count(counted_.sent);
   totals.received += read_count(counted_.received);
   totals.sent_bytes += read_count(counted_.sent_bytes);
   totals.received_bytes += read_count(counted_.received_bytes);
+  totals.succeeded += read_count(counted_.succeeded);
+  totals.failed += read_count(counted_.failed);
 }
 
 bool all_count() noexcept {

@@ -64,23 +64,22 @@ void Registry::leave(Counting& it) noexcept {
 
 template void Registry::join(Observer&) noexcept;
 template void Registry::leave(Observer&) noexcept;
-template void Registry::join(MessageCounter&) noexcept;
-template void Registry::leave(MessageCounter&) noexcept;
+template void Registry::join(Tally&) noexcept;
+template void Registry::leave(Tally&) noexcept;
 
 void Registry::add(Observer const& observer, Counts& to) noexcept {
   observer.add_to(to.series[observer.series_].totals);
 }
 
-void Registry::add(MessageCounter const& counter, Counts& to) noexcept {
-  counter.add_to(to.messages);
+void Registry::add(Tally const& tally, Counts& to) noexcept {
+  tally.add_to(to.tallies);
 }
 
 Counts Registry::counts() const {
   std::scoped_lock const lock{mutex_};
   Counts all = ended_;
   for (Observer const* each = first_observer_; each != nullptr; each = each->next_) add(*each, all);
-  for (MessageCounter const* each = first_counter_; each != nullptr; each = each->next_)
-    add(*each, all);
+  for (Tally const* each = first_tally_; each != nullptr; each = each->next_) add(*each, all);
   return all;
 }
 

@@ -4,7 +4,7 @@
 
 #include <lend/observe/channel_metrics.hpp>
 
-#include <observe/message_counter.hpp>
+#include <observe/tally.hpp>
 
 #include <sys/types.h>
 
@@ -50,7 +50,7 @@ struct Series {
 /// What the whole process has counted.
 struct Counts {
   std::vector<Series> series{};
-  MessageTotals messages{};
+  Tallies tallies{};
 };
 
 class Registry {
@@ -63,7 +63,7 @@ class Registry {
 
   /// Of what is observed by that name. Throws std::bad_alloc.
   [[nodiscard]] std::size_t series_of(std::string_view name);
-  /// Of an Observer or a MessageCounter.
+  /// Of an Observer or a Tally.
   template <class Counting>
   void join(Counting& it) noexcept;
   /// What it has counted stays. Of no effect in a forked child, if it is the parent's.
@@ -75,9 +75,9 @@ class Registry {
  private:
   explicit Registry(Registry* of_parent) noexcept;
   [[nodiscard]] Observer*& first_of(Observer const&) noexcept { return first_observer_; }
-  [[nodiscard]] MessageCounter*& first_of(MessageCounter const&) noexcept { return first_counter_; }
+  [[nodiscard]] Tally*& first_of(Tally const&) noexcept { return first_tally_; }
   static void add(Observer const& observer, Counts& to) noexcept;
-  static void add(MessageCounter const& counter, Counts& to) noexcept;
+  static void add(Tally const& tally, Counts& to) noexcept;
 
   static constexpr std::size_t names_max = 64;
 
@@ -86,7 +86,7 @@ class Registry {
   std::mutex mutable mutex_{};
   Counts ended_{};
   Observer* first_observer_ = nullptr;
-  MessageCounter* first_counter_ = nullptr;
+  Tally* first_tally_ = nullptr;
 };
 
 }  // namespace lend::observe

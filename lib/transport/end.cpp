@@ -37,7 +37,7 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
       greetings_{first},
       header_bytes_{sizes.header_bytes},
       arrived_(sizes.in.window),
-      counter_{observe::MessageCounter::if_asked()} {
+      tally_{observe::Tally::if_asked()} {
   held_ = new Held{*this, sizes.in.window + word_receives, line_->keeps()};
   send_words();
 }
@@ -98,8 +98,8 @@ Result<void> End::send_draft(std::size_t used) noexcept {
   if (!sent.value()) return Errc::queue_full;
   out_.take(cells);
   in_.note_told();
-  if (counter_) [[unlikely]]
-    counter_->send(used);
+  if (tally_) [[unlikely]]
+    tally_->send(used);
   return success();
 }
 
@@ -137,8 +137,8 @@ Result<Received> End::try_receive() noexcept {
   Line::Message const& next = arrived_.front();
   auto received = held_->lend(next.slot, next.bytes, next.where);
   if (received) [[likely]] {
-    if (counter_) [[unlikely]]
-      counter_->receive(next.bytes.size());
+    if (tally_) [[unlikely]]
+      tally_->receive(next.bytes.size());
     arrived_.pop();
   }
   return received;

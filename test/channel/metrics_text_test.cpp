@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "group/ranks.hpp"
 #include "support/catch.hpp"
 #include "support/device_environment.hpp"
 #include "support/two_ends.hpp"
@@ -322,6 +323,30 @@ TEST_CASE("by LEND_METRICS transports count their messages", "[observe]") {
     CHECK(more("bytes", "sent") == 300);
     CHECK(more("bytes", "received") == 100);
   }
+}
+
+TEST_CASE("by LEND_METRICS groups count their calls, blocking and posted", "[observe]") {
+  if (connects_slowly()) return;
+  auto const before = samples_now();
+  auto const more = [&before](std::string const& result) {
+    return sum_of(samples_now(), "lend_group_calls_total", {result}) -
+           sum_of(before, "lend_group_calls_total", {result});
+  };
+  EnvironmentVariable const all{"LEND_METRICS", "1"};
+  auto ranks = group_of(2);
+  on_each(ranks, [](Group& group) {
+    for (int i = 0; i < 3; ++i) expect(group.barrier(within(patience)));
+    GroupScope scope{group};
+    expect(scope.post_barrier().has_value(), "not posted");
+    expect(scope.finish());
+  });
+  CHECK(more("succeeded") == 2 * 4);
+  CHECK(more("failed") == 0);
+
+  ranks.pop_back();
+  CHECK(error_of(ranks[0].barrier(within(patience))) == Errc::peer_lost);
+  CHECK(more("succeeded") == 2 * 4);
+  CHECK(more("failed") == 1);
 }
 
 // For metrics_text_test.py.
