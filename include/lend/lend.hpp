@@ -32,6 +32,7 @@
 #include <lend/network/meeting.hpp>
 #include <lend/observe/channel_metrics.hpp>
 #include <lend/observe/latency_histogram.hpp>
+#include <lend/observe/metrics.hpp>
 #include <lend/open_device.hpp>
 #include <lend/verbs/capabilities.hpp>
 #include <lend/verbs/completion.hpp>

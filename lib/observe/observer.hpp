@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What an observed channel counts. Inline, for the one function of each hook. The thread of the
-// channel.
+// What an observed channel counts, or several of one thread together. Inline, for the one function
+// of each hook. The thread of the channel; what add_to() reads is counted for any thread.
 #pragma once
 
 #include <lend/base/result.hpp>
 #include <lend/observe/channel_metrics.hpp>
 
 #include <observe/clock.hpp>
+#include <observe/counting.hpp>
 #include <observe/recorder.hpp>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace lend::observe {
 
@@ -24,10 +26,35 @@ inline constexpr bool is_built = false;
 inline constexpr bool is_built = true;
 #endif
 
+class Registry;
+struct Totals;
+
 class Observer {
  public:
-  /// Which records in `directory` if that is not empty, or says why not. Throws std::bad_alloc.
-  explicit Observer(Result<std::string> const& directory);
+  /// Of channels of that name. Throws std::bad_alloc.
+  explicit Observer(std::string_view name);
+  ~Observer();
+  Observer(Observer const&) = delete;
+  Observer& operator=(Observer const&) = delete;
+
+  /// From here on it records in `directory` if that is not empty, or says why not.
+  void record_in(Result<std::string> const& directory);
+  /// Whether channels of that name may count in it, too. Throws std::bad_alloc.
+  [[nodiscard]] bool is_of(std::string_view name) const;
+
+  // ---- channels ----
+
+  void begin_channel() noexcept { count(working_); }
+  /// A channel that had not broken.
+  void break_channel() noexcept {
+    count(breaks_);
+    count(broken_);
+    count(working_, minus_one);
+  }
+  void end_channel(bool has_broken) noexcept { count(has_broken ? broken_ : working_, minus_one); }
+  void wait_for_room() noexcept { count(metrics.room_waits); }
+
+  // ---- requests ----
 
   /// Whether Clock::counter() is its clock.
   [[nodiscard]] bool has_counter() const noexcept { return clock_.is_counter; }
@@ -40,6 +67,8 @@ class Observer {
     return recorder_ && recorder_->is_of_this_process() ? &*recorder_ : nullptr;
   }
 
+  /// A request was posted.
+  [[gnu::always_inline]] void post(Operation operation) noexcept { count(of(operation).posted); }
   /// Not of Operation::lend and Operation::recall, which markers have.
   [[nodiscard]] OperationMetrics& of(Operation operation) noexcept {
     return metrics.operations[static_cast<std::size_t>(operation)];
@@ -54,25 +83,36 @@ class Observer {
   [[gnu::always_inline]] void succeed(Operation operation, std::uint64_t bytes,
                                       std::uint64_t ticks) noexcept {
     OperationMetrics& its = of(operation);
-    ++its.completed;
-    its.bytes += bytes;
-    its.latency.add(ticks);
+    count(its.completed);
+    count(its.bytes, bytes);
+    HistogramAccess::add(its.latency, ticks);
   }
   void fail(Operation operation, WorkStatus status) noexcept {
     OperationMetrics& its = of(operation);
-    ++(status == WorkStatus::flushed ? its.flushed : its.failed);
+    count(status == WorkStatus::flushed ? its.flushed : its.failed);
   }
   /// A message that took a receive of a pool.
   void take_pooled(std::uint64_t bytes) noexcept {
     OperationMetrics& its = of(Operation::receive);
-    ++its.posted;
-    ++its.completed;
-    its.bytes += bytes;
+    count(its.posted);
+    count(its.completed);
+    count(its.bytes, bytes);
   }
+
+  /// What it has counted so far, in any thread.
+  void add_to(Totals& totals) const noexcept;
 
   ChannelMetrics metrics{};
 
  private:
+  friend class Registry;
+  static constexpr auto minus_one = ~std::uint64_t{0};  // modulo 2^64
+
+  Registry& registry_;
+  std::size_t const series_;
+  Observer* next_ = nullptr;  // of the registry
+  Observer* previous_ = nullptr;
+  std::uint64_t working_ = 0, broken_ = 0, breaks_ = 0;  // channels
   Clock const clock_;
   std::optional<Recorder> recorder_{};
 };
@@ -80,5 +120,8 @@ class Observer {
 /// Where a channel records that was asked for `wish`: there, or where LEND_RECORD says. Empty: it
 /// does not.
 [[nodiscard]] Result<std::string> directory_for(std::string const& wish);
+
+/// Whether channels count that were not asked to: LEND_METRICS.
+[[nodiscard]] bool all_count() noexcept;
 
 }  // namespace lend::observe

@@ -36,7 +36,8 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
       has_rings_{sizes.out.cells > 0},
       greetings_{first},
       header_bytes_{sizes.header_bytes},
-      arrived_(sizes.in.window) {
+      arrived_(sizes.in.window),
+      tally_{observe::Tally::if_asked()} {
   held_ = new Held{*this, sizes.in.window + word_receives, line_->keeps()};
   send_words();
 }
@@ -97,6 +98,8 @@ Result<void> End::send_draft(std::size_t used) noexcept {
   if (!sent.value()) return Errc::queue_full;
   out_.take(cells);
   in_.note_told();
+  if (tally_) [[unlikely]]
+    tally_->send(used);
   return success();
 }
 
@@ -133,8 +136,11 @@ Result<Received> End::try_receive() noexcept {
 [[gnu::always_inline]] inline Result<Received> End::lend_next() noexcept {
   Line::Message const& next = arrived_.front();
   auto received = held_->lend(next.slot, next.bytes, next.where);
-  if (received) [[likely]]
+  if (received) [[likely]] {
+    if (tally_) [[unlikely]]
+      tally_->receive(next.bytes.size());
     arrived_.pop();
+  }
   return received;
 }
 

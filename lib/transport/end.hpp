@@ -13,6 +13,7 @@
 #include <flow/credits.hpp>
 #include <flow/greetings.hpp>
 #include <lend/transport/transport.hpp>
+#include <observe/tally.hpp>
 #include <transport/held.hpp>
 #include <transport/line.hpp>
 #include <verbs/device/handles.hpp>
@@ -95,7 +96,8 @@ class End final : private Lender {
   bool has_rings_;
   Greetings greetings_;
   std::uint32_t header_bytes_;
-  base::Ring<Line::Message> arrived_;  // for the program
+  base::Ring<Line::Message> arrived_;            // for the program
+  std::unique_ptr<observe::Tally> const tally_;  // null where none is asked for
   std::optional<Error> broken_{};
   bool has_changed_ = false;
   bool has_finished_ = false;     // the program, sending

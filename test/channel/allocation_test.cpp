@@ -4,6 +4,7 @@
 #include "channel/allocated_by.hpp"
 #include "support/catch.hpp"
 #include "support/datagrams.hpp"
+#include "support/device_environment.hpp"
 #include "support/new_directory.hpp"
 #include "support/sanitizers.hpp"
 #include "support/two_ends.hpp"
@@ -107,6 +108,23 @@ TEST_CASE("a channel that counts and records allocates nothing for an operation"
   if (ends.a.metrics() == nullptr) return;  // of a build without observing
   CHECK_FALSE(ends.a.metrics()->recording_failure.has_value());
   CHECK(ends.a.metrics()->of(Operation::send).completed == warm_up + counted);
+}
+
+TEST_CASE("a channel of a set that counts by LEND_METRICS takes no block of its own", "[channel]") {
+  auto ends = two_ends();
+  auto const blocks_of_second = [&](char const* wish) {
+    EnvironmentVariable const all{"LEND_METRICS", wish};
+    auto set = must(WaitSet::create(ends.context));
+    ChannelOptions options;
+    options.wait_set = &set;
+    auto const first = must(prepare_channel(ends.domain, options));
+    auto const before = blocks_held();
+    auto const second = must(prepare_channel(ends.domain, options));
+    return blocks_held() - before;
+  };
+  static_cast<void>(blocks_of_second("1"));
+
+  CHECK(blocks_of_second("1") == blocks_of_second(nullptr));
 }
 
 TEST_CASE_METHOD(Bench, "a scope and the operations in it allocate nothing", "[channel]") {

@@ -6,8 +6,9 @@ build_packages=(g++ meson ninja-build pkg-config libibverbs-dev librdmacm-dev li
   libsodium-dev nlohmann-json3-dev libcli11-dev)
 # What counts instructions in the suite `cost`; those tests are skipped where it cannot be had.
 cost_packages=(valgrind)
-# What the suite `unit` finds probes with; that test then says that there are none.
-unit_packages=(systemtap-sdt-dev)
+# What the suite `unit` finds probes with, and reads metrics with; one test then says that there are
+# no probes, and the other is skipped.
+unit_packages=(systemtap-sdt-dev python3-prometheus-client)
 # What the suite `guest` needs; it is skipped where they cannot be had.
 mapfile -t guest_packages <test/guest/packages
 # What the suite `preload` runs; likewise.

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = {
     "base": "", "observe": "base", "verbs": "base", "soft": "base verbs", "channel": "base observe verbs", "cm": "base verbs transport doctor network group",
     "network": "base verbs channel", "launch": "base network", "flow": "base verbs channel",
-    "group": "base verbs channel flow network launch", "transport": "base verbs channel flow network",
+    "group": "base observe verbs channel flow network launch", "transport": "base observe verbs channel flow network",
     "stream": "base transport",
     "asio": "base network verbs transport stream",
     "preload": "base verbs soft", "command": "base verbs", "run": "base command launch", "open_device": "base verbs soft",

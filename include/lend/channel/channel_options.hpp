@@ -37,6 +37,10 @@ struct ObserveOptions {
   /// ChannelMetrics::recording_failure says why. Empty: that of the environment variable
   /// LEND_RECORD; without it nothing is recorded.
   std::string record_in{};
+  /// By what metrics_text() tells this channel's counts from others': a word for what the channel
+  /// is for, as "halo", and not for its peer. A process has 64 names, of 60 characters of ASCII;
+  /// channels of further names count as "other".
+  std::string name{};
 };
 
 /// Options of a channel. `queue_pair.probes` is ignored: keep_alive decides it.

@@ -12,6 +12,10 @@
 
 namespace lend {
 
+namespace observe {
+struct HistogramAccess;
+}
+
 /// Counts of durations, 16 buckets an octave: each duration is known to a sixteenth. Nothing is
 /// allocated; 8 KiB.
 ///
@@ -44,6 +48,8 @@ class LEND_EXPORT LatencyHistogram {
   }
 
  private:
+  friend struct observe::HistogramAccess;
+
   // A double has the octave of a value in its exponent, and the sixteenth in the first four bits of
   // its mantissa: a few instructions. Source: IEEE 754-2008, 3.4.
   static constexpr unsigned below_bucket = 48;

@@ -54,7 +54,7 @@ template <Operation operation, bool by_counter, bool records>
 void Observation::on_post(observe::Observer& observer, Slot& slot) noexcept {
   std::uint64_t const at = now<by_counter>();
   slot.posted_or_failed = at;
-  ++observer.of(operation).posted;
+  observer.post(operation);
   if constexpr (records)
     add_post(observer.known_recorder(), slot, operation, operation == Operation::send, at);
 }
@@ -85,8 +85,14 @@ constexpr Observation::Hooks Observation::hooks{
              on_post<Operation::atomic, by_counter, records>},
     .succeed = on_success<by_counter, records>};
 
-void Observation::begin(std::unique_ptr<observe::Observer> observer) noexcept {
+Observation::~Observation() {
+  if (is_on()) observer_->end_channel(has_broken_);
+}
+
+void Observation::begin(std::shared_ptr<observe::Observer> observer, bool is_alone) noexcept {
   observer_ = std::move(observer);
+  is_alone_ = is_alone;
+  observer_->begin_channel();
   room_.forget_most();
   bool const records = observer_->recorder() != nullptr;
   if (observer_->has_counter())
@@ -120,8 +126,9 @@ void Observation::record_post(observe::Observer& observer, Slot& slot, bool is_m
     observe::probe_complete(queue_pair_, slot.work.slot, slot.work.operation, status);
 }
 
-[[gnu::cold]] void Observation::probe_break() const noexcept {
+[[gnu::cold]] void Observation::note_break() noexcept {
   observe::probe_break(queue_pair_);
+  if (is_on() && !std::exchange(has_broken_, true)) observer_->break_channel();
 }
 
 [[gnu::cold]] void Observation::fail(Slot const& slot, WorkStatus status) noexcept {
@@ -150,7 +157,7 @@ void Observation::record_post(observe::Observer& observer, Slot& slot, bool is_m
 
 void Observation::note_room_wait() noexcept {
   if (!is_on()) return;
-  ++observer_->metrics.room_waits;
+  observer_->wait_for_room();
   if (observe::Recorder* const recorder = observer_->own_recorder())
     recorder->add({.at = observer_->now(),
                    .slot = observe::no_slot,

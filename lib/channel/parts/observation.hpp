@@ -22,10 +22,15 @@ namespace lend::channel {
 class Observation {
  public:
   explicit Observation(QueueRoom& room) noexcept : room_{room} {}
+  Observation(Observation const&) = delete;
+  Observation& operator=(Observation const&) = delete;
+  ~Observation();
   /// The number by which probes tell the channel.
   void set_queue_pair(std::uint32_t number) noexcept { queue_pair_ = number; }
-  void begin(std::unique_ptr<observe::Observer> observer) noexcept;
+  /// `is_alone`: no other channel counts in it, as others of this thread may.
+  void begin(std::shared_ptr<observe::Observer> observer, bool is_alone) noexcept;
   [[nodiscard]] bool is_on() const noexcept { return observe::is_built && observer_ != nullptr; }
+  [[nodiscard]] bool is_alone() const noexcept { return is_on() && is_alone_; }
   /// Null if it is off.
   [[nodiscard]] observe::Observer* observer() noexcept { return observer_.get(); }
 
@@ -41,7 +46,8 @@ class Observation {
   }
   /// Of a request of the program.
   void probe_failure(Slot const& slot, WorkStatus status) const noexcept;
-  void probe_break() const noexcept;
+  /// The channel breaks, which had not: counts that, too.
+  void note_break() noexcept;
 
   // ---- counting ----
 
@@ -82,7 +88,7 @@ class Observation {
   /// One of several that were posted `now`.
   static void count_post(observe::Observer& observer, Slot& slot, std::uint64_t now) noexcept {
     slot.posted_or_failed = now;
-    ++observer.of(slot.work.operation).posted;
+    observer.post(slot.work.operation);
   }
   /// The same, recorded too if the observer records.
   static void record_post(observe::Observer& observer, Slot& slot, bool is_message,
@@ -118,9 +124,11 @@ class Observation {
     return slot.posted_or_failed != 0;
   }
 
-  std::unique_ptr<observe::Observer> observer_{};
+  std::shared_ptr<observe::Observer> observer_{};
   Hooks const* hooks_ = nullptr;
   std::uint32_t queue_pair_ = 0;
+  bool is_alone_ = false;
+  bool has_broken_ = false;
   QueueRoom& room_;
 };
 

@@ -48,7 +48,7 @@ PeerLoanId PeerLoans::begin(std::uint32_t place, ScopeRecord& scope) noexcept {
   Entry& entry = entries_[place];
   entry.scope = &scope;
   ++scope.lent;
-  ++counts_.lent;
+  observe::count(counts_.lent);
   return {std::uint64_t{entry.generation} << 32 | place};
 }
 
@@ -65,7 +65,7 @@ void PeerLoans::end_returned(std::uint32_t key) noexcept {
   Entry& entry = entries_[found->second];
   // What is being recalled ends when that is known to be over: see recall_peer_loan().
   if (!entry.is_lent() || entry.key() != key || entry.recall.is_valid()) return;
-  ++counts_.returned;
+  observe::count(counts_.returned);
   end(entry);
 }
 
@@ -87,7 +87,7 @@ void PeerLoans::end_all() noexcept {
   for (Entry& entry : entries_) static_cast<void>(entry.window.raw.destroy());
   for (Entry& entry : entries_) {
     if (!entry.is_lent()) continue;
-    ++counts_.ended;
+    observe::count(counts_.ended);
     end_loan_of(entry);
   }
   first_free_ = 0;

@@ -7,6 +7,7 @@
 #include <channel/parts/scope_record.hpp>
 #include <lend/observe/channel_metrics.hpp>
 #include <lend/verbs/remote_region.hpp>
+#include <observe/counting.hpp>
 #include <verbs/memory/loan_row.hpp>
 #include <verbs/post/window_work.hpp>
 
@@ -48,9 +49,10 @@ class PeerLoans {
     void operator()(PeerLoans* loans) const noexcept;
   };
 
-  PeerLoans() noexcept = default;
-  [[nodiscard]] PeerLoanMetrics const& counts() const noexcept { return counts_; }
-  void note_refused() noexcept { ++counts_.refused; }
+  /// Counts there, or nowhere. Borrows: it, until the last loan has ended.
+  explicit PeerLoans(PeerLoanMetrics* counts) noexcept
+      : counts_{counts != nullptr ? *counts : uncounted_} {}
+  void note_refused() noexcept { observe::count(counts_.refused); }
   PeerLoans(PeerLoans const&) = delete;
   PeerLoans& operator=(PeerLoans const&) = delete;
 
@@ -68,7 +70,7 @@ class PeerLoans {
   void end_returned(std::uint32_t key) noexcept;
   /// The device confirmed the invalidation.
   void end_recalled(Entry& entry) noexcept {
-    ++counts_.recalled;
+    observe::count(counts_.recalled);
     end(entry);
   }
 
@@ -91,7 +93,8 @@ class PeerLoans {
   void end_loan_of(Entry& entry) noexcept;
   void free(std::uint32_t place) noexcept;
 
-  PeerLoanMetrics counts_{};
+  PeerLoanMetrics uncounted_{};
+  PeerLoanMetrics& counts_;
   std::deque<Entry> entries_{};                                // which stay where they are
   std::unordered_map<std::uint32_t, std::uint32_t> places_{};  // by what stays of the key
   std::uint32_t first_free_ = 0;                               // place + 1

@@ -15,6 +15,21 @@ namespace lend::channel {
 
 // ---- construction and destruction ----
 
+namespace {
+
+void begin_to_count(Observation& observed, ObserveOptions const& wish, Progress& progress) {
+  auto const directory = observe::directory_for(wish.record_in);
+  if (wish.metrics || !directory || !directory.value().empty()) {
+    auto own = std::make_shared<observe::Observer>(wish.name);
+    own->record_in(directory);
+    observed.begin(std::move(own), true);
+  } else if (observe::all_count()) {
+    observed.begin(progress.shared_observer(wish.name), false);
+  }
+}
+
+}  // namespace
+
 ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progress> shared,
                            PreparedQueuePair queue_pair, ChannelOptions const& options,
                            PoolState* of_pool)
@@ -44,9 +59,7 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       inline_bytes{connection.raw().inline_bytes},
       message_bytes_max{connection.raw().message_bytes_max} {
   in_flight.observed.set_queue_pair(connection.number());
-  auto const directory = observe::directory_for(options.observe.record_in);
-  if (observe::is_built && (options.observe.metrics || !directory || !directory.value().empty()))
-    in_flight.observed.begin(std::make_unique<observe::Observer>(directory));
+  if (observe::is_built) begin_to_count(in_flight.observed, options_.observe, progress);
   if (pool != nullptr) pool->users.append(as_user);
 }
 
@@ -119,13 +132,12 @@ ChannelState::~ChannelState() {
 }
 
 ChannelMetrics const* ChannelState::metrics() noexcept {
+  if (!in_flight.observed.is_alone()) return nullptr;
   observe::Observer* const observer = in_flight.observed.observer();
-  if (observer == nullptr) return nullptr;
   WaitCounts const& waits = progress.wait_counts();
   observer->metrics.yields = waits.yields;
   observer->metrics.naps = waits.naps;
   observer->metrics.sleeps = waits.sleeps;
-  if (peer_loans != nullptr) observer->metrics.peer_loans = peer_loans->counts();
   return &observer->metrics;
 }
 
@@ -278,7 +290,7 @@ bool ChannelState::learn_reason_of_flush(Deadline deadline) noexcept {
 
 void ChannelState::break_with(Error const& cause) noexcept {
   in_flight.close();
-  if (!is_broken()) in_flight.observed.probe_break();
+  if (!is_broken()) in_flight.observed.note_break();
   failures.add_cause(failures.lacks_cause() ? in_flight.observed.with_events(cause) : cause);
   progress.note_news(*this);
   progress.look_after(*this);  // until its work is back
@@ -287,7 +299,7 @@ void ChannelState::break_with(Error const& cause) noexcept {
 void ChannelState::break_for_own(Error const& reason) noexcept {
   in_flight.close();
   if (is_broken()) return;
-  in_flight.observed.probe_break();
+  in_flight.observed.note_break();
   failures.add_own_cause(in_flight.observed.with_events(reason));
 }
 

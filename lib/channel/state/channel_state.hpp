@@ -157,7 +157,7 @@ class ChannelState {
   [[nodiscard]] Error poll_failure(int result) const noexcept;
 
   [[nodiscard]] std::vector<Setting> settings() const;  // none once the queue pair is gone
-  /// What it has counted; null if it is not observed.
+  /// What it has counted; null if that was not asked for.
   [[nodiscard]] ChannelMetrics const* metrics() noexcept;
 
   // ---- handles, and the next connection ----

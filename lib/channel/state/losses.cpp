@@ -45,7 +45,7 @@ void ChannelState::end_by_loss(Error const& loss) noexcept {
   Use const use{*this};
   bool const was_broken = is_broken();
   in_flight.close();
-  if (!was_broken) in_flight.observed.probe_break();
+  if (!was_broken) in_flight.observed.note_break();
   failures.add_loss(loss);
   progress.note_news(*this);
   progress.look_after(*this);  // until its work is back

@@ -23,6 +23,12 @@ Progress::Progress(CompletionQueue completions, SetState& set) noexcept
       set_{&set},
       plan_{set.plan} {}
 
+std::shared_ptr<observe::Observer> Progress::shared_observer(std::string_view name) {
+  for (auto const& each : shared_observers_)
+    if (each->is_of(name)) return each;
+  return shared_observers_.emplace_back(std::make_shared<observe::Observer>(name));
+}
+
 ChannelUse::User& Progress::user() noexcept {
   return set_ != nullptr ? set_->user : user_;
 }

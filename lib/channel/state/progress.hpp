@@ -8,9 +8,13 @@
 #include <channel/parts/waiter.hpp>
 #include <lend/channel/builder.hpp>
 #include <lend/verbs/completion_queue.hpp>
+#include <observe/observer.hpp>
 #include <verbs/queue/polling.hpp>
 
 #include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
 
 namespace lend::channel {
 
@@ -73,6 +77,9 @@ class Progress final : public Sleeper {
   [[nodiscard]] SetState* set() const noexcept { return set_; }
   [[nodiscard]] CompletionQueue const& queue() const noexcept { return completions_; }
   [[nodiscard]] ibv_cq& raw() const noexcept { return *raw_; }
+  /// For channels of that name which count although the program did not ask: 10,000 in a set take
+  /// the memory of one. Throws std::bad_alloc.
+  [[nodiscard]] std::shared_ptr<observe::Observer> shared_observer(std::string_view name);
   /// The thread that is inside one of its channels.
   [[nodiscard]] ChannelUse::User& user() noexcept;
 
@@ -88,6 +95,7 @@ class Progress final : public Sleeper {
   WaitPlan& plan_;  // its own, or the set's
   bool has_failed_ = false;
   QueuePairMap<ChannelState> channels_{};
+  std::vector<std::shared_ptr<observe::Observer>> shared_observers_{};  // by name
   ChannelUse::User user_{};
 };
 

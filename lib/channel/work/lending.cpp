@@ -24,7 +24,11 @@ Error no_peer_loans(verbs::ContextHandle const& context) noexcept {
 
 /// The channel's own; null without memory.
 PeerLoans* loans_of(ChannelState& channel) noexcept {
-  if (channel.peer_loans == nullptr) channel.peer_loans.reset(new (std::nothrow) PeerLoans);
+  if (channel.peer_loans == nullptr) {
+    observe::Observer* const observer = channel.in_flight.observed.observer();
+    channel.peer_loans.reset(new (std::nothrow) PeerLoans{
+        observer != nullptr ? &observer->metrics.peer_loans : nullptr});
+  }
   return channel.peer_loans.get();
 }
 

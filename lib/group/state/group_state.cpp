@@ -176,6 +176,7 @@ std::optional<Error> GroupState::end_reads() noexcept {
 }
 
 void GroupState::break_by(Error const& error) noexcept {
+  if (tally_ && first_cause() == nullptr && ongoing().exists()) tally_->fail();
   failure_.set(error);
   status_.set(RankStatus::State::broken);
   links_.end(failure_.last_message(ranks().rank), within(telling_bound));

@@ -18,6 +18,7 @@
 #include <lend/base/result.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <lend/group/prepared_group.hpp>
+#include <observe/tally.hpp>
 #include <verbs/device/forking.hpp>
 
 #include <array>
@@ -138,6 +139,8 @@ class GroupState {
   [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
   void finish(Membership const& team) noexcept {
     if (team.is_whole) ++history_.finished;
+    if (tally_) [[unlikely]]
+      tally_->succeed();
     status_.leave();
   }
   /// Between calls that wait for nothing: now and then takes what has come.
@@ -157,6 +160,7 @@ class GroupState {
   Teams teams_;
   PeerList peers_{*this};
   GroupFailure failure_{};
+  std::unique_ptr<observe::Tally> const tally_{observe::Tally::if_asked()};  // null: none is asked
   Progress progress_;
   Arrivals arrivals_{links_, progress_.call(), status_, peers_, failure_};
   ShortCalls short_calls_{links_, status_, progress_.call()};

@@ -48,7 +48,7 @@ Error no_atomics(RequestQueue const& queue) noexcept {
 }
 
 /// "read and write"
-std::string text_of(RemoteAccess access) {
+std::string access_text(RemoteAccess access) {
   std::string text;
   for (auto const& [right, name] :
        {std::pair{RemoteAccess::read, "read"}, std::pair{RemoteAccess::write, "write"},
@@ -86,7 +86,7 @@ Error error_of(RequestQueue const& queue, RefusedWork const& work, PostAnswer an
       return refused("the remote slice of " + std::to_string(work.remote.length) +
                      " bytes is out of bounds of its region");
     case PostRefusal::no_access:
-      return refused("the peer exposed these bytes for " + text_of(work.remote.access) +
+      return refused("the peer exposed these bytes for " + access_text(work.remote.access) +
                      " only; it must expose them for " + std::string{name_of(work.operation)});
     case PostRefusal::no_atomics: return no_atomics(queue);
     case PostRefusal::off_word:
