@@ -20,6 +20,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -188,7 +189,9 @@ class GroupState {
   void add_hearsay(RollCall& roll) const;
   /// Takes what has come by now. Whether there was any.
   [[nodiscard]] Result<bool> take_what_came() noexcept;
-  [[nodiscard]] Result<void> wait_for_news(Deadline deadline) noexcept;
+  /// `has_come`: as PeerList::wait_for_news().
+  [[nodiscard]] Result<void> wait_for_news(Deadline deadline,
+                                           std::function<bool()> const& has_come = {}) noexcept;
   [[nodiscard]] Result<void> take_news(std::span<Ready const> ready) noexcept;
   /// Takes what peers have written. Whether there was any.
   [[nodiscard]] Result<bool> take_written() noexcept;

@@ -34,11 +34,12 @@ Channel* PeerList::find(std::uint64_t tag) const noexcept {
   return peers != nullptr ? peers->find(static_cast<std::uint32_t>(tag)) : nullptr;
 }
 
-Result<void> PeerList::wait_for_news(Deadline deadline) noexcept {
+Result<void> PeerList::wait_for_news(Deadline deadline,
+                                     std::function<bool()> const& has_come) noexcept {
   if (group_.broken_) return *group_.broken_;
-  LEND_TRY(has_come, group_.look());
-  if (has_come) return success();
-  auto const waited = group_.wait_for_news(deadline);
+  LEND_TRY(has_news, group_.look());
+  if (has_news) return success();
+  auto const waited = group_.wait_for_news(deadline, has_come);
   if (waited.has_error() && !base::is_given_up(waited.error())) group_.break_by(waited.error());
   return waited;
 }

@@ -9,6 +9,7 @@
 #include <lend/channel/wait_set.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,9 +35,11 @@ class PeerList final : private channel::LossSource {
   /// Of the group, which its channels join.
   [[nodiscard]] WaitSet& set() noexcept;
   [[nodiscard]] channel::LossSource& losses() noexcept { return *this; }
-  /// Waits until something has come, of whatever kind.
+  /// Waits until something has come, of whatever kind, or until `has_come`, which looks for what
+  /// peers write.
   /// Errors:  timed_out, cancelled; why the group is broken.
-  [[nodiscard]] Result<void> wait_for_news(Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> wait_for_news(Deadline deadline,
+                                           std::function<bool()> const& has_come = {}) noexcept;
 
   /// Whether each of these ranks has ended its group.
   [[nodiscard]] bool have_all_left(std::span<std::uint32_t const> ranks) const noexcept;
