@@ -6,7 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
-#include <latch>
+#include <semaphore>
 #include <stdexcept>
 #include <string>
 
@@ -110,26 +110,36 @@ TEST_CASE("a mistake with a window is told, and harms no epoch", "[group]") {
 }
 
 TEST_CASE("open() and finish() that time out go on when they are called again", "[group]") {
-  std::latch opened{1}, late{1};
+  std::binary_semaphore opened{0}, awaited{0}, sent{0}, late{0};
   on_windows(2, [&](WindowRank& self) {
     auto& [group, rank, next, before, peers, own, mine, window] = self;
-    if (rank == 1) opened.wait();
+    if (rank == 1) expect(opened.try_acquire_for(patience), "the other one");
     if (rank == 0) {
       expect(fails_with(window.open(within(1ms)), Errc::timed_out), "it is open");
-      expect(fails_with(own.values(), Errc::already_borrowed), "the other one may be in the epoch");
-      opened.count_down();
+      expect(fails_with(own.values(), Errc::already_borrowed), "the other may be in the epoch");
+      opened.release();
     }
     auto epoch = taken(window.open(within(patience)));
     auto* const to = taken(epoch.on(next));
     static_cast<void>(
         taken(to->post_write({mine.gather(0, 1), taken(window.of<std::int64_t>(next))[5]})));
-    if (rank == 1) late.wait();
     if (rank == 0) {
-      expect(fails_with(epoch.finish(within(1ms)), Errc::timed_out), "it has ended");
-      expect(fails_with(own.values(), Errc::already_borrowed), "the other one has not finished");
-      expect(fails_with(epoch.on(next), Errc::invalid_argument, "finish() of this epoch"),
-             "posted");
-      late.count_down();
+      static_cast<void>(taken(to->post_receive(mine.scatter(1, 1))));
+      auto const early = epoch.finish(within(1ms));
+      expect(fails_with(early, Errc::timed_out, "work to rank 1 was not over"), "it is over");
+      expect(fails_with(epoch.on(next), Errc::invalid_argument, "finish() of this epoch"), "post");
+      awaited.release();
+      expect(sent.try_acquire_for(patience), "the other one");
+      auto const alone = epoch.finish(within(1ms));
+      expect(fails_with(alone, Errc::timed_out, "barrier"), "the other one has not finished");
+      expect(are(mine, 1, 1, 0, 1), "no work was aborted");
+      expect(fails_with(own.values(), Errc::already_borrowed), "it may still write");
+      late.release();
+    } else {
+      expect(awaited.try_acquire_for(patience), "the other one");
+      expect(taken(to->post_send(mine.gather(0, 1))).wait(within(patience)).has_value(), "sent");
+      sent.release();
+      expect(late.try_acquire_for(patience), "the other one");
     }
     expect(epoch.finish(within(patience)));
     expect(are(own, 5, next, 0, 1), "what was put");
@@ -251,7 +261,7 @@ TEST_CASE("a rank that leaves is named by who waits for its notices", "[group]")
 TEST_CASE("a window that not all ranks make in time ends the group", "[group]") {
   if (!open_test_device().capabilities().endpoints) return;
   ScopeRanks ranks{2};
-  std::latch late{1};
+  std::binary_semaphore late{0};
   on_each(ranks.groups, [&](Group& group) {
     auto own = ranks.values(group.rank(), window_words);
     auto peers = taken(Peers::connect_all(group, within(patience)));
@@ -259,9 +269,9 @@ TEST_CASE("a window that not all ranks make in time ends the group", "[group]") 
       auto const made = Window::create(peers, own.region(), RemoteAccess::all, within(1ms));
       expect(fails_with(made, Errc::timed_out), "it was made");
       expect(own.region().loans() == 0, "not given back");
-      late.count_down();
+      late.release();
     } else {
-      late.wait();
+      expect(late.try_acquire_for(patience), "the other one");
       // Its keys have come. That it is gone, this rank learns then.
       auto window = Window::create(peers, own.region(), RemoteAccess::all, within(patience));
       auto const ended =
