@@ -92,7 +92,7 @@ TEST_CASE("random programs of puts, gets and changes do what a serial one does",
   if (!open_test_device().capabilities().atomics) return;
   auto const seed = seed_of_this_run();
   CAPTURE(seed);
-  int const programs = takes_all(open_test_device()) ? 300 : 20;
+  int const programs = takes_all(open_test_device()) ? 200 : 20;
   on_windows(4, [&](WindowRank& self) {
     std::mt19937 random{seed};
     Model model(4, std::vector<std::int64_t>(window_words));
