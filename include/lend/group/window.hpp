@@ -10,8 +10,6 @@
 #include <lend/base/unwind.hpp>
 #include <lend/channel/polling_scope.hpp>
 #include <lend/group/peers.hpp>
-#include <lend/verbs/memory_region.hpp>
-#include <lend/verbs/remote_region.hpp>
 #include <lend/verbs/remote_span.hpp>
 
 #include <cstddef>
@@ -44,9 +42,7 @@ class LEND_EXPORT Epoch {
   ~Epoch();
 
   /// The scope of one peer, until finish(): its writes, reads, atomic operations and batches.
-  /// Errors:  those of PeerScope::on(), and
-  ///          invalid_argument  finish() was called.
-  ///          stale_handle      the epoch has ended.
+  /// Errors:  those of PeerScope::on(); invalid_argument after finish().
   [[nodiscard]] Result<PollingScope*> on(std::uint32_t rank) noexcept LEND_LIFETIMEBOUND;
 
   /// Gives that rank one notice more, behind what was written to it here. Wait first for what was
@@ -56,22 +52,19 @@ class LEND_EXPORT Epoch {
   [[nodiscard]] Result<void> notify(std::uint32_t rank, Deadline deadline = Deadline::never(),
                                     SourceLine where = SourceLine::here()) noexcept;
   /// Until that rank has given so many notices, in all epochs of the window: Window::unsafe_own()
-  /// then has what it wrote before them. No notice wakes a thread that sleeps, which looks once in
-  /// 10 ms at least.
-  /// Errors:  those of on(), and
-  ///          timed_out, cancelled  they have not come.
+  /// then has what it wrote before them. A thread that sleeps looks for them once in 10 ms.
+  /// Errors:  timed_out, cancelled  they have not come.
   ///          peer_lost             the rank has left the group.
-  ///          those of Team::barrier() that break a group.
+  ///          those of on(), and of Team::barrier() that break a group.
   [[nodiscard]] Result<void> wait_notices(std::uint32_t rank, std::uint64_t count,
                                           Deadline deadline = Deadline::never()) noexcept;
 
   /// Collective. Waits until the work of all members is over; then the part is the program's again.
   /// Errors:  timed_out, cancelled  the epoch goes on, and no work was aborted: call it again.
   ///          invalid_argument      another call of the group is under way: the same.
-  ///          those of PeerScope::finish(): this rank's work, or the group broke.
+  ///          those of PeerScope::finish(), of this rank's work.
   ///          those of Team::barrier() that break a group, with which the window ends.
   ///          system_failed         as Exposure::finish(): the part stays on loan for good.
-  ///          stale_handle          the epoch has ended.
   [[nodiscard]] Result<void> finish(Deadline deadline = Deadline::never(),
                                     SourceLine where = SourceLine::here()) noexcept;
 
@@ -84,8 +77,8 @@ class LEND_EXPORT Epoch {
 };
 
 /// Memory of each member of a team that its peers there access by rank, in epochs. Keys are
-/// exchanged once. In an epoch no rank accesses bytes that another one writes, but words that all
-/// change by atomic operations alone. A rank is no peer of itself.
+/// exchanged once. In an epoch no rank accesses bytes that another one is writing, but words that
+/// all change by atomic operations. A rank is no peer of itself.
 ///
 ///     LEND_TRY(window, Window::create(peers, memory, RemoteAccess::read_write, within(30s)));
 class LEND_EXPORT Window {
@@ -94,9 +87,8 @@ class LEND_EXPORT Window {
   /// Borrows: `peers` and `own` until it ends; bytes of `own` in epochs.
   /// Errors:  invalid_argument      `own` is of another protection domain than the group.
   ///          timed_out, cancelled  not all came; the group is broken, as by Group::abandon().
-  ///          those of MemoryRegion::unsafe_expose(), ProtectionDomain::allocate() and
-  ///          Team::barrier(). If one member has an error of its own, the others have one of the
-  ///          same code, which names it, and the group goes on.
+  ///          those of MemoryRegion::unsafe_expose() and Team::barrier(). Of an error of one member
+  ///          alone the others have one of its code, which names it, and the group goes on.
   [[nodiscard]] static Result<Window> create(Peers& peers LEND_LIFETIMEBOUND,
                                              MemoryRegion& own LEND_LIFETIMEBOUND,
                                              RemoteAccess access, Deadline deadline,
@@ -111,15 +103,15 @@ class LEND_EXPORT Window {
   ///          timed_out, cancelled  not all came. The part is on loan already, because those that
   ///                                did may access it: call it again.
   ///          invalid_argument      an epoch goes on, or another call of the group.
-  ///          stale_handle          the window has ended with the group.
-  ///          those of Team::barrier() that break a group, with which the window ends.
+  ///          those of Team::barrier() that break a group, with which the window ends:
+  ///          stale_handle from then on.
   [[nodiscard]] Result<Epoch> open(Deadline deadline = Deadline::never(),
                                    SourceLine where = SourceLine::here()) noexcept
       LEND_LIFETIMEBOUND;
 
   /// That rank's part, for an epoch; of no peer no bytes.
   [[nodiscard]] RemoteRegion remote(std::uint32_t rank) const noexcept;
-  /// As RemoteSpan::of().
+  /// Its values, as RemoteSpan::of().
   template <class T>
   [[nodiscard]] Result<RemoteSpan<T>> of(std::uint32_t rank) const {
     return RemoteSpan<T>::of(remote(rank));
