@@ -271,7 +271,9 @@ Result<void> WindowState::finish(Deadline deadline, SourceLine where) noexcept {
   if (scope_) {
     auto const waited = wait_for_work(deadline);
     if (waited.has_error() && is_given_up(waited.error())) return waited;
-    auto const ended = scope_->drain_until(deadline).finish();
+    // What was lent to peers is not over: recalling it takes the device some time, and a deadline
+    // that has passed would abort that.
+    auto const ended = scope_->drain_within(PollingScope::drain_max).finish();
     if (ended.has_error()) failed_ = ended.error();
     scope_.reset();
   }
