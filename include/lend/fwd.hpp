@@ -39,6 +39,7 @@ class AnyTransport;
 class ByteStream;
 
 class Desk;               // lend/group.hpp, liblend-group
+class Epoch;              // lend/group.hpp, liblend-group
 class Exchange;           // lend/group.hpp, liblend-group
 class Group;              // lend/group.hpp, liblend-group
 class GroupScope;         // lend/group.hpp, liblend-group
@@ -48,6 +49,7 @@ class PendingCollective;  // lend/group.hpp, liblend-group
 class PreparedGroup;      // lend/group.hpp, liblend-group
 class Roster;             // lend/group.hpp, liblend-group
 class Team;               // lend/group.hpp, liblend-group
+class Window;             // lend/group.hpp, liblend-group
 struct GroupOptions;      // lend/group.hpp, liblend-group
 struct Seat;              // lend/group.hpp, liblend-group
 

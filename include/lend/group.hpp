@@ -15,6 +15,7 @@
 #include <lend/group/team_base.hpp>
 #include <lend/group/uneven_calls.hpp>
 #include <lend/group/values.hpp>
+#include <lend/group/window.hpp>
 #include <lend/launch/desk.hpp>
 #include <lend/launch/roster.hpp>
 #include <lend/launch/seat.hpp>

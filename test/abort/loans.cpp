@@ -4,6 +4,8 @@
 #include "looped.hpp"
 #include "support/sanitizers.hpp"
 
+#include <lend/group.hpp>
+
 #include <array>
 #include <optional>
 
@@ -67,6 +69,20 @@ ABORT_CASE(viewed_region_destroyed_while_exposed, "exposed to a peer") {
   LEND_TRY(exposure, view.unsafe_expose(lend::RemoteAccess::write));
   kept.emplace(std::move(exposure));
   return lend::success();
+}
+
+// A Window that ends while its peers may write: their epoch is not over.
+ABORT_CASE(window_destroyed_during_an_epoch, "destroyed during an epoch") {
+  LEND_TRY(looped, Looped::make());
+  LEND_TRY(prepared, lend::PreparedGroup::prepare(looped.domain, 0, 1));
+  LEND_TRY(group, std::move(prepared).handshake(std::array{lend::RankCard{}}));
+  LEND_TRY(peers, lend::Peers::connect(group, {}, lend::Deadline::never()));
+  LEND_TRY(made, lend::Window::create(peers, looped.memory, lend::RemoteAccess::write,
+                                      lend::Deadline::never()));
+  std::optional<lend::Window> window{std::move(made)};
+  LEND_TRY(epoch, window->open());
+  window.reset();
+  return epoch.finish();
 }
 
 #if LEND_TEST_ASAN  // which alone stops stray accesses

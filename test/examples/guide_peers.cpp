@@ -113,11 +113,21 @@ lend::Result<void> talk_to_neighbours(lend::ProtectionDomain const& domain, lend
   LEND_TRY(peers, lend::Peers::connect(group, {}, lend::within(10s)));
   LEND_TRY(memory, domain.allocate(128));
   auto const left = lend::no_rank, right = lend::no_rank;
-  // excerpt peers
   lend::PeerScope scope{peers};
   LEND_TRYV(scope.post_receive(left, memory.scatter(0, 64)));
   LEND_TRYV(scope.post_send(right, memory.gather(64, 64)));
-  LEND_TRYV(scope.drain_within(1s).finish());
+  return scope.drain_within(1s).finish();
+}
+
+lend::Result<void> write_to_a_neighbour(lend::Peers& peers, std::uint32_t right,
+                                        lend::MemoryRegion& ghosts, lend::MemoryRegion& cells) {
+  // excerpt window
+  LEND_TRY(window, lend::Window::create(peers, ghosts, lend::RemoteAccess::all, lend::within(10s)));
+  LEND_TRY(theirs, window.of<double>(right));
+  LEND_TRY(epoch, window.open(lend::within(10s)));  // ghosts.bytes() is refused from here on
+  LEND_TRY(to, epoch.on(right));
+  LEND_TRYV(to->post_write({cells.gather(0, 64), theirs.subspan(0, 8)}));
+  LEND_TRYV(epoch.finish(lend::within(10s)));  // the own ghosts are here, and this rank's again
   // end of excerpt
   return lend::success();
 }

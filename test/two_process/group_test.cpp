@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -75,7 +76,8 @@ struct Death {
   std::uint32_t at_post = 0;  // from 1; 0: at none
   bool is_posted = false;     // it dies after that post
   GroupLinks links = GroupLinks::all;
-  bool has_halo = false;  // ranks send to those beside them, too, between their calls
+  bool has_halo = false;    // ranks send to those beside them, too, between their calls
+  bool has_window = false;  // or write to their memory
 
   [[nodiscard]] bool is_of(std::uint32_t rank) const { return rank == victim || rank == second; }
 };
@@ -148,6 +150,32 @@ Result<void> exchange_halo(Peers& peers, TypedRegion<std::uint64_t>& values, std
   return done;
 }
 
+/// Adds to a word of the rank above, puts 8 values there, and sees those of the rank below.
+Result<void> exchange_by_window(Window& window, TypedRegion<std::uint64_t>& part,
+                                TypedRegion<std::uint64_t>& values, std::uint32_t rank,
+                                std::uint32_t step) {
+  std::uint32_t const below = (rank + size - 1) % size, above = (rank + 1) % size;
+  std::ranges::fill(must(values.mutable_values(0, 8)), rank + step);
+  std::uint64_t last = 0, added_to = 0;
+  auto const done = [&]() -> Result<void> {
+    LEND_TRY(epoch, window.open(within(call_limit)));
+    LEND_TRY(to, epoch.on(above));
+    auto const theirs = must(window.of<std::uint64_t>(above));
+    LEND_TRY(added, to->post_atomic(Atomic::fetch_add(values.scatter(8, 1), theirs[0].word(), 1)));
+    LEND_TRYV(to->post_write({values.gather(0, 8), theirs.subspan(8, 8)}));
+    LEND_TRYV(added.wait(within(call_limit)));
+    LEND_TRYV(epoch.notify(above, within(call_limit)));
+    LEND_TRYV(epoch.wait_notices(below, step + 1, within(call_limit)));
+    std::memcpy(&last, &window.unsafe_own()[15 * sizeof last], sizeof last);
+    std::memcpy(&added_to, window.unsafe_own().data(), sizeof added_to);
+    return epoch.finish(within(call_limit));
+  }();
+  REQUIRE(part.mutable_values().has_value());
+  REQUIRE(values.region().loans() == 0);
+  if (done) REQUIRE((last == below + step && added_to == step + 1));
+  return done;
+}
+
 /// Calls one collective after the other, and ends at once with the first failure.
 int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
   using Clock = std::chrono::steady_clock;
@@ -157,13 +185,24 @@ int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
   auto values = must(domain.allocate<std::uint64_t>(long_values));
   Result<void> done = group.barrier(within(call_limit));  // all are connected
   std::optional<Peers> peers;
-  if (death.has_halo) {
+  if (death.has_halo || death.has_window) {
     std::array const sides{(rank + size - 1) % size, (rank + 1) % size};
     auto made = Peers::connect(group, sides, within(call_limit));
     if (made)
       peers = std::move(made).value();
     else
       done = made.error();  // the victim has connected, and died
+  }
+  auto part = must(domain.allocate<std::uint64_t>(16));
+  std::ranges::fill(must(part.mutable_values()), 0);
+  std::optional<Window> window;
+  std::uint32_t epochs = 0;
+  if (peers && death.has_window) {
+    auto made = Window::create(*peers, part.region(), RemoteAccess::all, within(call_limit));
+    if (made)
+      window = std::move(made).value();
+    else
+      done = made.error();
   }
   if (rank == victim && death.at_post > 0)
     Killer::start(*context.native(), death.at_post, death.is_posted);
@@ -180,7 +219,9 @@ int call_until_failure(Wire const& wire, std::uint32_t rank, Death death) {
     // One is busy while the others learn of it, end and go.
     if (rank == 6 && i % 4 == 1) std::this_thread::sleep_for(i == 1 ? 50ms : 1ms);
     std::uint64_t const own = rank + i;
-    if (peers && i % 4 != 3) {
+    if (window && i % 4 != 3) {
+      done = exchange_by_window(*window, part, values, rank, epochs++);
+    } else if (peers && i % 4 != 3) {
       done = exchange_halo(*peers, values, rank, i);
     } else if (i % 4 == 0) {
       auto const sums = group.allreduce(sum<std::uint64_t>, own, within(call_limit));
@@ -324,6 +365,22 @@ TEST_CASE("who waits for a neighbour names the rank that was killed, as the grou
   if (!takes_all(open_test_device())) {
     std::ranges::shuffle(deaths, std::mt19937{seed});
     deaths.resize(6);
+  }
+  for (Death const& death : deaths) check(death);
+}
+
+TEST_CASE("every rank names the one that was killed in an epoch of a window", "[two_process]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  if (lacks(open_test_device(), &DeviceCapabilities::atomics)) return;
+  std::vector<Death> deaths{{.before_call = 2, .has_window = true}};
+  for (int i = 0; i < 4; ++i) deaths.push_back({.after = 100us + i * 1173us, .has_window = true});
+  for (std::uint32_t post = 1; post <= 120; post += 17)
+    deaths.push_back({.at_post = post, .is_posted = post % 2 == 0, .has_window = true});
+  auto const seed = seed_of_this_run();
+  CAPTURE(seed);
+  if (!thorough()) {
+    std::ranges::shuffle(deaths, std::mt19937{seed});
+    deaths.resize(4);
   }
   for (Death const& death : deaths) check(death);
 }

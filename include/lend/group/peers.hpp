@@ -103,6 +103,7 @@ class LEND_EXPORT Peers {
 
  private:
   friend class PeerScope;
+  friend class Window;
   explicit Peers(std::unique_ptr<group::PeersState> state) noexcept;
   [[nodiscard]] group::PeersState& state() const noexcept;  // stops where it was moved from
   std::unique_ptr<group::PeersState> state_;

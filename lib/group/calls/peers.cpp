@@ -105,7 +105,7 @@ Result<Peers> Peers::connect(Team& team, std::span<std::uint32_t const> ranks, D
                              PeerOptions const& options) {
   static_cast<void>(team.state());  // stops where it was moved from
   auto const& group = team.state_;
-  auto state = std::make_unique<PeersState>(group);
+  auto state = std::make_unique<PeersState>(group, Team{group, *team.membership_});
   auto const prepared = [&]() -> Result<void> {
     if (!group->domain().context().capabilities().endpoints)
       return Error{Errc::unsupported, "ranks on " + group->domain().context().name() +

@@ -55,16 +55,18 @@ Result<bool> Arrivals::take() noexcept {
   return true;
 }
 
-Result<void> Arrivals::wait_for_any(Deadline deadline) noexcept {
+Result<void> Arrivals::wait_for_any(Deadline deadline,
+                                    std::function<bool()> const& has_come) noexcept {
   using Clock = Deadline::Clock;
-  auto look = [this, since = Clock::time_point::max()](channel::Waiter& waiter) mutable {
+  auto look = [&, since = Clock::time_point::max()](channel::Waiter& waiter) mutable {
     auto has_written = take_written();
-    if (!waiter.is_spinning() && links_.options().wait != Wait::event) {
+    if (!waiter.is_spinning() && (links_.options().wait != Wait::event || has_come)) {
       auto const now = Clock::now();
       since = std::min(since, now);
       waiter.look_at(within(std::clamp<Clock::duration>((now - since) / looks_per_time_waited,
                                                         look_pause_min, look_pause_max)));
     }
+    if (has_come && has_written.has_value() && has_come()) return Result<bool>{true};
     return has_written;
   };
   auto const ready = channel::SetAccess{links_.set()}.wait(links_.ready(), deadline, look);

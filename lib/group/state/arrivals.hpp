@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,8 +39,10 @@ class Arrivals {
   }
   /// Until something has come; `then` is what an error says of the call that goes on.
   [[nodiscard]] Result<void> wait(Deadline deadline, std::string_view then) noexcept;
-  /// Until something has come to any channel of the set.
-  [[nodiscard]] Result<void> wait_for_any(Deadline deadline) noexcept;
+  /// Until something has come to any channel of the set, or until `has_come`, which looks for what
+  /// peers write.
+  [[nodiscard]] Result<void> wait_for_any(Deadline deadline,
+                                          std::function<bool()> const& has_come = {}) noexcept;
   /// Takes what has come by now. Whether there was any.
   [[nodiscard]] Result<bool> take() noexcept;
   [[nodiscard]] Result<void> take(std::span<Ready const> ready) noexcept;

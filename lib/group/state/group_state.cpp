@@ -202,11 +202,12 @@ void GroupState::abandon(std::string_view why) noexcept {
 
 // ---- between calls ----
 
-Result<void> GroupState::wait_for_any(Deadline deadline) noexcept {
+Result<void> GroupState::wait_for_any(Deadline deadline,
+                                      std::function<bool()> const& has_come) noexcept {
   if (first_cause() != nullptr) return *first_cause();
-  LEND_TRY(has_come, look());
-  if (has_come) return success();
-  auto const waited = arrivals_.wait_for_any(deadline);
+  LEND_TRY(has_news, look());
+  if (has_news) return success();
+  auto const waited = arrivals_.wait_for_any(deadline, has_come);
   if (waited.has_error() && !base::is_given_up(waited.error())) break_by(waited.error());
   return waited;
 }

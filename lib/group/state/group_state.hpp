@@ -24,6 +24,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -101,9 +102,10 @@ class GroupState {
 
   /// Takes what has come, without waiting, and goes on with what was posted. Whether there was any.
   [[nodiscard]] Result<bool> look() noexcept;
-  /// Waits until something has come, of whatever kind.
+  /// As Arrivals::wait_for_any(), with look() before.
   /// Errors:  timed_out, cancelled; why the group is broken.
-  [[nodiscard]] Result<void> wait_for_any(Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> wait_for_any(Deadline deadline,
+                                          std::function<bool()> const& has_come = {}) noexcept;
   [[nodiscard]] Result<bool> arm() noexcept;
   [[nodiscard]] int descriptor() const noexcept;
   [[nodiscard]] Deadline look_again() const noexcept;

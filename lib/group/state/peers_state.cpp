@@ -8,7 +8,8 @@
 
 namespace lend::group {
 
-PeersState::PeersState(std::shared_ptr<GroupState> group) noexcept : group_{std::move(group)} {}
+PeersState::PeersState(std::shared_ptr<GroupState> group, Team team) noexcept
+    : group_{std::move(group)}, team_{std::move(team)} {}
 
 PeersState::~PeersState() {
   if (first_tag_ != 0) group_->peers().remove(*this);

@@ -7,6 +7,7 @@
 #include <lend/channel/prepared_channel.hpp>
 #include <lend/channel/receive_pool.hpp>
 #include <lend/group/peers.hpp>
+#include <lend/group/team.hpp>
 #include <lend/verbs/memory_region.hpp>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace lend::group {
 
 class PeersState {
  public:
-  explicit PeersState(std::shared_ptr<GroupState> group) noexcept;
+  PeersState(std::shared_ptr<GroupState> group, Team team) noexcept;
   PeersState(PeersState const&) = delete;
   PeersState& operator=(PeersState const&) = delete;
   ~PeersState();
@@ -36,6 +37,8 @@ class PeersState {
   [[nodiscard]] Result<void> connect(Endpoint const& peer);
 
   [[nodiscard]] GroupState& group() const noexcept { return *group_; }
+  /// That they were connected in.
+  [[nodiscard]] Team& team() noexcept { return team_; }
   [[nodiscard]] std::span<std::uint32_t const> ranks() const noexcept { return ranks_; }
   [[nodiscard]] std::span<Channel> channels() noexcept { return channels_; }
   /// Null: there is no such peer.
@@ -50,6 +53,7 @@ class PeersState {
 
  private:
   std::shared_ptr<GroupState> group_;
+  Team team_;
   std::uint64_t first_tag_ = 0;
   std::vector<std::uint32_t> ranks_{};       // they ascend
   std::optional<MemoryRegion> shared_{};     // outlives the pool
