@@ -10,6 +10,7 @@
 #include <array>
 #include <charconv>
 #include <cstdio>
+#include <utility>
 
 namespace lend::command {
 
@@ -77,15 +78,15 @@ Progress::Progress(int fd, std::chrono::nanoseconds patience)
       shows_at_{std::chrono::steady_clock::now() + patience},
       is_terminal_{::isatty(fd) == 1} {}
 
-Progress::~Progress() {
-  if (has_shown_) ::dprintf(fd_, "\r\x1b[K");
-}
-
 void Progress::show(std::string_view what) {
   if (!is_terminal_ || std::chrono::steady_clock::now() < shows_at_) return;
   has_shown_ = true;
   // Source: ECMA-48, erase in line.
   ::dprintf(fd_, "\r\x1b[K%.*s", static_cast<int>(what.size()), what.data());
+}
+
+void Progress::clear() noexcept {
+  if (std::exchange(has_shown_, false)) ::dprintf(fd_, "\r\x1b[K");
 }
 
 }  // namespace lend::command

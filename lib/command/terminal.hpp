@@ -40,9 +40,11 @@ class Progress {
   explicit Progress(int fd = 2, std::chrono::nanoseconds patience = std::chrono::seconds{2});
   Progress(Progress const&) = delete;
   Progress& operator=(Progress const&) = delete;
-  ~Progress();
+  ~Progress() { clear(); }
 
   void show(std::string_view what);
+  /// Before something else is written there.
+  void clear() noexcept;
 
  private:
   int fd_;

@@ -12,11 +12,11 @@ namespace lend {
 
 namespace {
 
-constexpr std::string_view devices_page = "lib/guide/devices.md";
-constexpr std::string_view doctor_page = "lib/guide/doctor.md";
-constexpr std::string_view memory_page = "lib/guide/memory.md";
-constexpr std::string_view soft_page = "lib/soft/README.md";
-constexpr std::string_view threads_page = "lib/guide/threads-and-progress.md";
+constexpr std::string_view devices_page = "devices";
+constexpr std::string_view doctor_page = "doctor";
+constexpr std::string_view memory_page = "memory";
+constexpr std::string_view soft_page = "soft";
+constexpr std::string_view threads_page = "threads-and-progress";
 
 constexpr auto all_checks = std::to_array<doctor::Check>({
     {"versions", doctor_page, &doctor::check_versions},

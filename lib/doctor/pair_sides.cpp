@@ -9,8 +9,8 @@ namespace lend::doctor {
 
 namespace {
 
-constexpr std::string_view page_of_doctor = "lib/guide/doctor.md";
-constexpr std::string_view page_of_devices = "lib/guide/devices.md";
+constexpr std::string_view page_of_doctor = "doctor";
+constexpr std::string_view page_of_devices = "devices";
 
 constexpr auto ids_of_pairs = std::to_array<PairId>({
     {"peer.versions", page_of_doctor},

@@ -112,7 +112,7 @@ Result<int> Launcher::run() {
     LEND_TRYV(serve_desk());
     if (ends_at_.has_passed()) {
       ends_at_ = Deadline::never();
-      on_failure(status_of_timeout, "the time is over (--timeout)", "all ranks");
+      on_failure(status_of_timeout, "the time of --timeout has passed", "all ranks");
     }
     if (kills_at_.has_passed()) {
       kills_at_ = Deadline::never();

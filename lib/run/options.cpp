@@ -48,7 +48,8 @@ Result<Options> parse(std::span<char* const> arguments) {
   auto const take_ranks = [&](std::string const& text) -> Result<void> {
     auto const ranks = number_in(text, 1, ranks_max);
     if (!ranks)
-      return wrong("-n takes 1 to " + std::to_string(ranks_max) + ", not " + base::shown(text));
+      return wrong("-n takes a number of ranks from 1 to " + std::to_string(ranks_max) + ", not " +
+                   base::shown(text));
     options.ranks = *ranks;
     return success();
   };

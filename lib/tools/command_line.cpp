@@ -27,7 +27,7 @@ constexpr command::About about_doctor{
     "lend doctor [--strict] [--verbose] [--json] [--secret FILE] [HOST:PORT | --listen "
     "[HOST:PORT]]\n"
     "lend doctor [--strict] [--verbose] [--json] --capture FILE | --replay FILE",
-    "Examines whether this process can do RDMA, and says how to mend what keeps it from that. "
+    "Examines whether this process can do RDMA, and says what to change where it cannot. "
     "Limits and permissions are those of the process itself: run it in the job (srun lend doctor). "
     "It changes nothing. With HOST:PORT, where another doctor listens, both compare what they "
     "found and move bytes between their ports.",
@@ -106,7 +106,7 @@ class Parser {
     doctor_
         .optional_value("--listen", "HOST:PORT", listen_at_, std::string{listen_address},
                         "serves one peer, at [::]:7472 unless given")
-        .path("--secret", "FILE", line_.secret_in, "has the secret that both sides prove to know")
+        .path("--secret", "FILE", line_.secret_in, "has the secret, the same at both ends")
         .flag("--strict", line_.strict, "counts warnings as failures")
         .flag("-v,--verbose", line_.verbose, "says of each check that was skipped why")
         .flag("--json", line_.json, "prints the findings for programs")
@@ -117,7 +117,7 @@ class Parser {
     add_bench_options(bench_, bench_words_);
     run_.value("--faults", "PLAN", keep_in(line_.faults), "makes operations of the device fail")
         .path("--record", "DIRECTORY", line_.record_in,
-              "is where its channels of lend keep their last events");
+              "keeps the last events of its channels there");
     info_.flag("--json", line_.json, "prints the same for programs, with the limits of devices")
         .flag("--environment", line_.environment, "prints what the environment says to lend");
     trace_.flag("--json", line_.json, "writes events for ui.perfetto.dev and chrome://tracing")

@@ -216,7 +216,8 @@ int info(CommandLine const& line) {
     print_json(devices.value(), *open);
   } else {
     print_devices(devices.value());
-    std::printf("%s: %s\n", open->subject.c_str(), open->seen.c_str());
+    auto const text = open->subject + ": " + open->seen;
+    std::fputs(command::wrapped("", text, 2, command::look_of_output().columns).c_str(), stdout);
   }
   return open->level == FindingLevel::ok ? 0 : status_of_failure;
 }

@@ -92,7 +92,8 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
         "bench takes an address HOST:PORT, and no sned; the nearest is send");
   CHECK(refusal_of({"bench", "--hgram", "x"}) ==
         "bench has no option --hgram; the nearest is --hgrm");
-  CHECK(refusal_of({"bench", "--via", "scope"}) == "--via takes no scope; the nearest is scoped");
+  CHECK(refusal_of({"bench", "--via", "scope"}) ==
+        "--via takes scoped, unsafe, blocking or batch, not scope; the nearest is scoped");
   CHECK(refusal_of({"bench", "--bytes", "8,0"}) ==
         "--bytes takes sizes from 1 to 1G such as 8,64K, and no 0");
   CHECK(refusal_of({"bench", "--bytes", "8,"}) ==

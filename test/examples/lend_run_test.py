@@ -129,7 +129,7 @@ def failures():
     check("a rank that a signal ended is 128 + its number",
           killed.returncode == 137 and "SIGKILL" in killed.stderr, killed.returncode, killed.stderr)
     late = shell(2, WAIT, "--timeout", "300ms")
-    check("--timeout ends all", late.returncode == 124 and "time is over" in late.stderr,
+    check("--timeout ends all", late.returncode == 124 and "--timeout has passed" in late.stderr,
           late.returncode, late.stderr)
     unmet = run("-n", "3", "sh", "-c", '[ $LEND_RANK = 1 ] && exit 5; exec "$0"', RING)
     check("a rank that ends before it joins ends those that wait for it", unmet.returncode == 5,
@@ -166,7 +166,7 @@ def readers():
     held.wait(timeout=BOUND_SECONDS)
     left = those_that_stay(token)
     check("--timeout ends ranks whose output nobody reads", held.returncode == 124 and not left and
-          b"time is over" in held.stderr.read(), held.returncode, left)
+          b"--timeout has passed" in held.stderr.read(), held.returncode, left)
     slow = subprocess.Popen([LEND_RUN, "-n", "2", "seq", "1", "20000"], stdout=subprocess.PIPE)
     fcntl.fcntl(slow.stdout, fcntl.F_SETPIPE_SZ, 4096)
     lines = b"".join(iter(lambda: os.read(slow.stdout.fileno(), 512), b"")).decode().splitlines()

@@ -227,7 +227,7 @@ def cmake(folder):
         output(there / "program_cm", LD_LIBRARY_PATH=str(libraries))
     copied = folder / "copied"
     copied.mkdir()
-    for name in "CMakeLists.txt", "hello_channel.cpp":
+    for name in "CMakeLists.txt", "hello_channel.cpp", "halo.cpp":
         shutil.copy(f"{source}/examples/{name}", copied)
     done, there = configured(copied)
     if done.returncode != 0:

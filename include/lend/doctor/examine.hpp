@@ -26,7 +26,7 @@ struct LEND_ABI_TAG Finding {
   std::string seen{};       ///< what is so now; empty if skipped
   std::string why{};        ///< what follows from it, or why it was skipped; empty if ok
   std::string mend{};       ///< commands or settings, one a line; empty if there are none
-  std::string_view page{};  ///< of the guide or of a room: "lib/guide/devices.md"
+  std::string_view page{};  ///< of the guide: "devices"; "soft": that of the soft device
 };
 
 /// Examines host and process: limits, device files, drivers, ports, addresses, memory. Limits and

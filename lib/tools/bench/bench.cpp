@@ -74,7 +74,8 @@ Result<BenchRow> measure_row(BenchLine& line, BenchOptions const& options, Order
     probe = std::move(longer);
   }
   auto const mean = seconds_of(probe) / double(order.load.count);
-  // Where few rounds are slow, and take most of the time, the others are to be seen, too.
+  // As many rounds as usual ones need for the time; where few slow ones take most of it, at most
+  // five times as long.
   auto const usual = probe.is_latency ? probe.percentile(50) * 1e-9 : mean;
   auto const wanted = std::min(wanted_s / usual, 5 * wanted_s / mean);
   order.load.count = static_cast<std::uint64_t>(std::clamp(wanted, 20.0, double(most)));
@@ -91,10 +92,10 @@ Result<std::vector<BenchRow>> measure_all(BenchLine& line, BenchOptions const& o
     for (auto const operation : options.operations)
       for (auto const bytes : options.sizes) {
         Order const order{is_latency, {operation, options.via, bytes, 0}};
-        if (options.json)
-          progress.show((is_latency ? "latency of " : "bandwidth of ") + std::string{operation} +
-                        ", " + name_of_bytes(bytes));
+        progress.show((is_latency ? "latency of " : "bandwidth of ") + std::string{operation} +
+                      ", " + name_of_bytes(bytes));
         LEND_TRY(row, measure_row(line, options, order));
+        progress.clear();
         if (!options.json) std::fputs(text_of(row).c_str(), stdout);
         std::fflush(stdout);
         rows.push_back(std::move(row));
@@ -215,8 +216,9 @@ Result<void> be_near(std::string_view address, BenchOptions const& options,
   auto const before = switches();
   LEND_TRY(rows, measure_all(line, options));
   if (auto const taken = switches() - before; taken > 0) {
-    run.notes.push_back("the scheduler took the CPU " + std::to_string(taken) +
-                        " times: figures are disturbed");
+    run.notes.push_back("the scheduler took the CPU " +
+                        (taken == 1 ? "once" : std::to_string(taken) + " times") +
+                        ": figures are disturbed");
     if (!options.json) std::printf("\nnote: %s\n", run.notes.back().c_str());
   }
   LEND_TRYV(line.give(std::nullopt));

@@ -154,7 +154,9 @@ void add_bench_options(command::CommandLine& line, BenchWords& words) {
   };
   auto const take_way = [&options](std::string const& value) -> Result<void> {
     auto const* const way = std::ranges::find(bench_ways, value);
-    if (way == bench_ways.end()) return command::unknown_word("--via takes no", value, bench_ways);
+    if (way == bench_ways.end())
+      return command::unknown_word("--via takes scoped, unsafe, blocking or batch, not", value,
+                                   bench_ways);
     options.via = *way;
     return success();
   };
@@ -175,11 +177,11 @@ void add_bench_options(command::CommandLine& line, BenchWords& words) {
       .value("--memory", "KIND", of_near("--memory", take_memory),
              "own: of the program, which registers it; else lend allocates it")
       .path("--device", "NAME", options.device, "the device, as LEND_DEVICE names it")
-      .path("--secret", "FILE", options.secret_in, "has the secret that both sides prove to know")
+      .path("--secret", "FILE", options.secret_in, "has the secret, the same at both ends")
       .flag("--histogram", options.histogram, "draws the latencies below the table")
       .value("--svg", "FILE", of_near("--svg", keep(options.svg)), "draws them in a file")
       .value("--hgrm", "FILE", of_near("--hgrm", keep(options.hgrm)),
-             "writes one of them for the plotter of HdrHistogram")
+             "writes one row's latencies in HdrHistogram's text format")
       .flag("--json", options.json, "prints the results for programs")
       .words("WORD", words.words, "lat, bw, send, write, read, or the address of the other bench");
 }

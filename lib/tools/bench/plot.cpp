@@ -2,11 +2,13 @@
 // The results of a bench as a picture: a chart of latencies and one of bandwidths.
 #include <tools/bench/results.hpp>
 #include <tools/format.hpp>
+#include <verbs/device/built_with.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
+#include <optional>
 
 namespace lend::tools {
 
@@ -19,7 +21,7 @@ constexpr double margin_left = 70, margin_right = 150, margin_top = 34, margin_b
 struct Figure {
   std::string_view name{};
   std::string_view dashes{};
-  std::function<double(BenchRow const&)> value{};
+  std::function<std::optional<double>(BenchRow const&)> value{};  ///< none: too few rounds
 };
 
 /// A logarithmic axis of a chart.
@@ -94,7 +96,8 @@ std::string chart_of(std::span<BenchRow const> rows, bool of_latency, double y_t
     if (std::ranges::find(operations, row.load.operation) == operations.end())
       operations.push_back(row.load.operation);
     for (auto const& figure : figures) {
-      auto const value = std::max(figure.value(row), 1e-6);  // which has a logarithm
+      if (!figure.value(row)) continue;
+      auto const value = std::max(*figure.value(row), 1e-6);  // which has a logarithm
       least = least == 0 ? value : std::min(least, value);
       most = std::max(most, value);
     }
@@ -115,7 +118,9 @@ std::string chart_of(std::span<BenchRow const> rows, bool of_latency, double y_t
       std::vector<std::pair<double, double>> points;
       for (auto const& row : rows)
         if (row.is_latency == of_latency && row.load.operation == operations[i])
-          points.emplace_back(x.at(static_cast<double>(row.load.bytes)), y.at(figure.value(row)));
+          if (auto const value = figure.value(row))
+            points.emplace_back(x.at(static_cast<double>(row.load.bytes)), y.at(*value));
+      if (points.empty()) continue;
       std::ranges::sort(points);
       svg += formatted(
           "<g fill=\"%s\" stroke=\"%s\" stroke-dasharray=\"%s\">\n<path fill=\"none\" d=\"", colour,
@@ -143,16 +148,18 @@ std::string svg_of(BenchRun const& run, std::span<BenchRow const> rows) {
       "font-family=\"sans-serif\" font-size=\"12\">\n"
       "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
       picture_width, height);
-  svg += "<text x=\"20\" y=\"24\" font-size=\"15\">lend bench: " + escaped(run.device) + " (" +
-         escaped(run.kind) + ")</text>\n";
+  svg += "<text x=\"20\" y=\"24\" font-size=\"15\">lend " LEND_VERSION " bench: " +
+         escaped(run.device) + " (" + escaped(run.kind) + ")</text>\n";
   svg += text_at(20, 44, "start",
                  escaped(run.host + (run.peer.empty() ? "" : " to " + run.peer) + ", " + run.when +
                          ", " + run.options));
   auto const at = [](double percent) {
-    return [percent](BenchRow const& row) { return row.percentile(percent) / 1e3; };
+    return [percent](BenchRow const& row) {
+      return row.is_sure(percent) ? std::optional{row.percentile(percent) / 1e3} : std::nullopt;
+    };
   };
   auto const rate = [](BenchRow const& row) {
-    return row.messages_per_second() * static_cast<double>(row.load.bytes) / 1e9;
+    return std::optional{row.messages_per_second() * static_cast<double>(row.load.bytes) / 1e9};
   };
   svg += chart_of(rows, true, title_height, {{"p50", "", at(50)}, {"p99", "5 3", at(99)}},
                   "latency, us");
