@@ -234,6 +234,8 @@ TEST_CASE("the grammar of this test refuses what is wrong", "[observe]") {
 }
 
 TEST_CASE("readers in one thread see counts of eight others only grow, to their sum", "[observe]") {
+  // By rdma_cm Catch asserts as channels connect, which it does for one thread only.
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
   constexpr int threads = 8;
   constexpr int rounds = 200;
   std::string const name = R"(name="threads")";
