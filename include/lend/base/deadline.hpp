@@ -9,8 +9,8 @@
 
 namespace lend {
 
-/// Ends waits early, from any thread: those whose deadline has it by `unless()`. It stays
-/// cancelled. It must outlive every call that is given it, and every scope whose drain_until() is.
+/// Ends waits early, from any thread: all waits whose deadline names it by `unless()`. It stays
+/// cancelled. It must outlive every call and every scope's drain_until() that it is passed to.
 ///
 ///     Cancellation stopping;  // another thread: stopping.cancel()
 ///     channel.receive(memory.scatter(), within(5s).unless(stopping));  // Errc::cancelled

@@ -70,8 +70,8 @@ enum class Errc : int {
 };
 
 /// An Errc with details: text, errno, failed work request, cause. 24 bytes; copies share the
-/// details, and an error without details allocates nothing. Nothing here throws: without memory an
-/// error keeps its code and loses its details.
+/// details, and an error without details allocates nothing. Nothing here throws: when memory runs
+/// out, an error keeps its code and loses its details.
 ///
 /// Compare with `error == Errc::queue_full`; show with `message()` or `describe()`. Converts to
 /// std::error_code of category_of_lend(), without the details.

@@ -16,7 +16,7 @@ namespace lend {
 
 namespace outcome = BOOST_OUTCOME_V2_NAMESPACE;
 
-/// value() of an error, or error() of a value, stops the process with a sentence. assume_value()
+/// value() of an error, or error() of a value, aborts the process with a sentence. assume_value()
 /// and assume_error() are not checked. lend throws no error; lib/guide/errors.md says what happens
 /// when memory runs out.
 struct StopOnWrongAccess : outcome::policy::base {
@@ -47,7 +47,7 @@ using ResultOf = outcome::basic_result<T, OwnError, StopOnWrongAccess>;
   return outcome::success();
 }
 
-/// For LEND_TRY(): the value of a result that has one.
+/// For LEND_TRY(): the value of a result that has a value.
 template <class R>
 [[nodiscard]] constexpr auto&& value_within(R&& result LEND_LIFETIMEBOUND) noexcept {
   return std::forward<R>(result).assume_value();

@@ -22,21 +22,21 @@ class Batching;
 struct ScopeRecord;
 }  // namespace channel
 
-/// Asks for no handle of a request of a batch: batch.add_send(work, no_handle).
+/// Adds a request to a batch without a handle: batch.add_send(work, no_handle).
 struct NoHandle {};
 inline constexpr NoHandle no_handle{};
 
 /// Collects requests of a scope and posts them in one call of the device. From
 /// PollingScope::batch().
 ///
-/// Use it for many small operations. Its sends, writes and reads are unsignaled, except the last
-/// one and one per quarter of the send depth (all of them if that depth is below 8; on iWARP each
-/// read). Post a single operation by the scope. A batch lives on the stack, takes some 6 KB, and
-/// ends before its scope. The trap: requests are posted late: by post(), when the batch is full or
-/// destroyed, when a handle polls or waits, or when the scope ends; only drop() and an exception
-/// drop requests that are not posted. A loan ends only when the next signaled request completes,
-/// later than for work that is posted alone. Batches of one scope are not ordered among each other:
-/// one with room may be posted first.
+/// Use it for many small operations; post a single operation by the scope. Its sends, writes and
+/// reads are unsignaled, except the last one and one per quarter of the send depth (all are
+/// signaled if that depth is below 8; on iWARP each read is). A batch lives on the stack, takes
+/// some 6 KB, and ends before its scope. The trap: requests are posted late: by post(), when the
+/// batch is full or destroyed, when a handle polls or waits, or when the scope ends. Only drop()
+/// and an exception drop unposted requests. A loan ends when the next signaled request completes,
+/// later than for work that is posted alone. Batches of one scope have no order: one with room may
+/// be posted first.
 ///
 ///     auto batch = scope.batch();
 ///     for (auto const piece : memory.chunks(64)) {

@@ -30,8 +30,8 @@ namespace lend {
 [[nodiscard]] LEND_EXPORT Result<PreparedChannel> prepare_channel(ProtectionDomain const& domain,
                                                                   ChannelOptions const& options);
 
-/// Each step at most once, the protection domain always, and none that the service lacks; otherwise
-/// it does not compile.
+/// Call each step at most once, the protection domain always, and no step that the service lacks;
+/// otherwise the program does not compile.
 template <std::uint32_t Steps = 0, IsService S = Rc>
 class ChannelBuilder {
   using QueueOptions = OptionsOf<S>;

@@ -42,7 +42,7 @@ concept IsResult = requires(T const& t) {
 }
 &&std::constructible_from<ErrorOf<T>, Error>&& std::constructible_from<T, ErrorOf<T>>;
 
-/// Blocking send, receive, write and read; PollingScope posts many operations at a time.
+/// Blocking send, receive, write, read and atomic; PollingScope posts many operations at a time.
 ///
 /// Made by `channel_builder()…build()`, then `handshake()`. A failed work request breaks the
 /// channel: the device flushes all outstanding work, and every later call returns channel_broken

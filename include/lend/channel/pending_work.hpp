@@ -113,7 +113,7 @@ struct LEND_EXPORT HandleCalls {
 /// Polls or waits for one work request.
 ///
 /// Dropping, moving or leaking it is harmless: the channel owns the work. A handle keeps a result
-/// that it has taken. After its scope or channel it returns Errc::stale_handle.
+/// that it took; without one, it returns Errc::stale_handle after its scope or channel.
 class [[nodiscard]] LEND_EXPORT PendingWork {
  public:
   /// Of no channel and over, with a result of 0 bytes: for a row of handles, where nothing was

@@ -30,12 +30,12 @@ struct ScopeRecord;
 /// Posts work and gets every byte back before it ends: on success, on error or under an exception.
 ///
 /// Use it for overlapping operations; for one at a time use Channel's blocking calls. It lives on
-/// the stack: no copy, no move, no new. (std::optional can hold one nevertheless.) Scopes may nest,
-/// also on one channel, and each accounts for its own work. But a queue pair is aborted as a whole:
-/// a scope that aborts (at its bound, during an exception, after a failed poll) ends the work of
-/// all scopes, each of which reports its own failures. The trap: a receive that the peer never
-/// answers keeps finish() waiting; set a bound by drain_within(), after which the work is aborted
-/// and the channel broken. Failures are reported in the order in which they were seen.
+/// the stack: no copy, no move, no new. (std::optional can hold one.) Scopes may nest, also on one
+/// channel, and each reports the failures of its own work, in the order in which they were seen.
+/// But a queue pair is aborted as a whole: a scope that aborts (at its bound, during an exception,
+/// after a failed poll) ends the work of all scopes of the channel. The trap: if the peer never
+/// sends, an outstanding receive keeps finish() waiting. Set a bound by drain_within(): then the
+/// scope aborts the work and breaks the channel.
 ///
 ///     PollingScope scope{channel};
 ///     LEND_TRY(reply, scope.post_receive(memory.scatter(64, 64)));

@@ -30,11 +30,11 @@ struct ReceivePoolOptions {
   std::uint64_t tag = 0;       ///< what the set calls the pool
 };
 
-/// A message that came for a channel of the pool. Its piece stays lent, shared: it is not written,
-/// and others may read or send it. When the message goes and no other loan of its bytes is left,
-/// the piece is posted again: at once, or by the next poll of the set or of one of its channels.
+/// A message from a channel of the pool. Its piece stays on a shared loan: the program may read or
+/// send it, but not write it. When the Message is destroyed and no other loan of the bytes is left,
+/// the piece is posted again: at once, or by the next poll of the set or its channels.
 ///
-/// It may outlive its pool and its channel, not the thread rule: it is of the set's thread.
+/// It may outlive its pool and its channel. Only the thread of the set may use it.
 class LEND_EXPORT Message {
  public:
   /// By a pool alone.
@@ -68,14 +68,14 @@ class LEND_EXPORT Message {
   std::optional<std::uint32_t> immediate_;
 };
 
-/// Pieces of a region in which the messages of many channels arrive: as many as all of them
-/// together need, not each by itself.
+/// Pieces of a region that receive the messages of many channels: as many as all channels need
+/// together, not as many as each might need.
 ///
-/// A channel uses it that is built with `.wait_set(set, tag).receive_pool(pool)`. The pool lends
-/// its pieces for as long as it exists: exclusively while posted, shared while a Message is held. A
-/// channel that breaks leaves the pool as it is: a message past the end of its piece breaks the
+/// A channel that is built with `.wait_set(set, tag).receive_pool(pool)` uses the pool. The pool
+/// lends its pieces as long as it exists: exclusively while posted, shared while a Message is held.
+/// A channel that breaks does not affect the pool: a message longer than its piece breaks the
 /// channel, and the piece is posted again. Only a receive that was half written when its queue pair
-/// was destroyed, and that the device does not give back, stays lent until the pool ends.
+/// was destroyed, and that the device does not return, stays on loan until the pool ends.
 ///
 ///     LEND_TRY(pool, ReceivePool::create(set, memory.chunks(2048), {.low_mark = 64}));
 ///     while (auto message = pool.next()) use(message->tag(), message->bytes());

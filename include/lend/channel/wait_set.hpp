@@ -23,7 +23,7 @@ struct Preparing;
 struct SetAccess;
 }  // namespace channel
 
-/// A channel or receive pool of a set with news, or its device.
+/// A channel or receive pool of a set that has news, or the set's device.
 struct Ready {
   enum class What : std::uint8_t {
     work,      ///< work of it completed: its handles may have results
@@ -40,10 +40,10 @@ struct Ready {
 
 /// Channels that share completion queues, polled together.
 ///
-/// A channel joins when it is built, by `.wait_set(set, tag)`, and leaves when it is destroyed; it
-/// keeps the queues alive, so that the set may end first. Blocking calls and handles work as on
-/// other channels: they settle whatever they find, and what they settle for others is news here. A
-/// channel that breaks leaves the others as they are.
+/// A channel joins when it is built, by `.wait_set(set, tag)`, and leaves when it is destroyed. It
+/// keeps the queues alive, so the set may end first. Blocking calls and handles work as on other
+/// channels: they process every completion that they poll, and the set reports those of other
+/// channels as news. A channel that breaks does not affect the others.
 ///
 ///     LEND_TRY(set, WaitSet::create(context));
 ///     LEND_TRY(prepared, channel_builder().protection_domain(domain).wait_set(set, 7).build());

@@ -18,12 +18,12 @@
 
 namespace lend {
 
-/// Rows, each a message to or from a peer, that are sent together again and again: MPI's persistent
+/// Rows, each a message to or from a peer, that are sent together in every step: MPI's persistent
 /// requests and neighbourhood collectives in one.
 ///
-/// The n-th row sent to a rank meets the n-th received there, of as many bytes, which the first
-/// start() compares. Other messages of these Peers may go between two runs, in the same order at
-/// both ends. Several exchanges take a Peers each, or are started in the same order at all ranks.
+/// The n-th row sent to a rank matches the n-th row received there. Their lengths are equal: the
+/// first start() compares them. Other messages of these Peers may go between two runs, in the same
+/// order at both ends. Several exchanges use a Peers each, or start in the same order at all ranks.
 /// These Peers have no shared receives.
 ///
 ///     Exchange halo{peers};

@@ -22,21 +22,21 @@ namespace launch {
 struct Coming;
 }  // namespace launch
 
-/// Processes that call collectives together; what they call is in Team.
+/// Processes that call collectives together; Team declares the collectives.
 ///
-/// A rank that died breaks the group: calls return peer_lost and name it, as soon as a keep-alive
-/// of any waiting rank finds out. What arrived before counts: a call that needs no more from it
-/// succeeds. A rank whose group ended has *left*: that breaks the group when a call of another rank
-/// receives from it or sends to it, or at once if it left in the middle of a call.
+/// A rank that dies breaks the group: calls return peer_lost and name that rank, as soon as a
+/// keep-alive of any waiting rank detects the loss. A call that needs no more messages from it
+/// succeeds. A rank whose Group is destroyed has *left*: that breaks the group when a call of
+/// another rank receives from it or sends to it, or at once if it left in the middle of a call.
 ///
 /// **A rank tells all others why its group is broken before its links end**, which takes at most
-/// 200 ms. So all name the same rank, also those that look when the first ones are gone. A death is
-/// named within GroupOptions::keep_alive + 10 ms + (ack_retries + 1) · ack_timeout + 200 ms by each
-/// rank that waits, and by the others in their next call that needs something. If several ranks die
-/// at once, each of the others names one of them, but not all the same one; a rank that dies while
-/// it tells the reason may be named in place of the reason.
+/// 200 ms. So all name the same rank, also those that call after the first ones have ended. A
+/// waiting rank names a dead rank within GroupOptions::keep_alive + 10 ms + (ack_retries + 1) ·
+/// ack_timeout + 200 ms; the others name it in their next call that needs a message. If several
+/// ranks die at once, each survivor names one of them, but not all the same one. A rank that dies
+/// while it sends the reason may be named in place of the reason.
 ///
-/// The ranks that are left can rejoin(), with others that were started in place of the lost ones.
+/// The surviving ranks can rejoin(), with processes started in place of the lost ranks.
 class LEND_EXPORT Group : public Team {
  public:
   /// Meets the other ranks and connects to those that GroupOptions::links says:

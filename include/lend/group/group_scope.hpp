@@ -23,7 +23,7 @@ namespace lend {
 
 /// Polls or waits for one collective of a GroupScope.
 ///
-/// Dropping or moving it is harmless: the group owns the collective. It may be asked as long as it
+/// Dropping or moving it is harmless: the group owns the collective. It may be polled as long as it
 /// exists.
 class [[nodiscard]] LEND_EXPORT PendingCollective {
  public:
@@ -59,11 +59,11 @@ class [[nodiscard]] LEND_EXPORT PendingCollective {
 ///     LEND_TRYV(total.wait(within(10s)));
 ///     return scope.finish();
 ///
-/// Messages are sent and taken in calls of the group only: in posts, poll() and wait(). A program
-/// that computes for long calls poll() in between. Members post in the order in which they would
-/// call, and a posted collective agrees with the same call of Team at another member. Collectives
-/// are carried out one after the other, in the order in which this rank posted them; scopes of
-/// several teams have one order together. While one is not over, the calls of Team are refused.
+/// The group makes progress only in its calls: in posts, poll() and wait(). A program that computes
+/// for long calls poll() in between. Members post in the order in which they would call, and a
+/// posted collective matches the same call of Team at another member. Collectives run one after the
+/// other, in the order in which this rank posted them; scopes of several teams share one order.
+/// Until all are complete, the calls of Team are refused.
 ///
 /// It lives on the stack: no copy, no move, no new. It keeps the team, not the Group, alive.
 class LEND_EXPORT GroupScope {

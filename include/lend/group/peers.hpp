@@ -42,7 +42,7 @@ struct PeerOptions {
   std::uint32_t shared_bytes = 4096;
 };
 
-/// A message to the shared receives of a Peers, one of which it keeps until it goes.
+/// A message in a shared receive of a Peers. It holds that receive until it is destroyed.
 struct PeerMessage {
   std::uint32_t rank;
   Message message;
@@ -50,13 +50,13 @@ struct PeerMessage {
 
 /// Channels to other ranks of a group, made by one collective call.
 ///
-/// Between two ranks the n-th send meets the n-th receive. There are no tags: another stream of
-/// messages is another Peers. A send that finds no receive waits at the receiver.
+/// Between two ranks the n-th send matches the n-th receive. There are no tags: for another stream
+/// of messages, connect another Peers. A send that finds no receive waits at the receiver.
 ///
 /// **They fail with their group.** A channel that breaks, or that ends because a deadline passed or
-/// an exception left a scope, breaks the group: the call that finds out tells all ranks, in up to
-/// 200 ms. A broken group ends the work of its Peers. So all ranks name the same one, wherever they
-/// wait, within the bound that Group has and 100 ms. After Group::rejoin() connect again.
+/// an exception left a scope, breaks the group: the call that detects it informs all ranks, in up
+/// to 200 ms. A broken group ends the work of its Peers. So all ranks name the same rank, wherever
+/// they wait, within Group's bound plus 100 ms. After Group::rejoin() connect again.
 ///
 ///     LEND_TRY(peers, Peers::connect(group, std::array{left, right}, within(30s)));
 ///     LEND_TRYV(peers.send_receive(right, cells.gather(0, 64), left, cells.scatter(64, 64)));

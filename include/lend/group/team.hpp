@@ -25,10 +25,10 @@ namespace lend {
 /// Every member makes the same calls in the same order, with the same lengths, roots and
 /// operations. A member that makes another call breaks the group: the error names both calls.
 ///
-/// **A call that times out is still under way.** The same call with the same arguments goes on with
-/// it; nothing is sent twice. Any other call of the group or of one of its teams is refused until
-/// then, or until Group::abandon(). Between the calls nothing touches the caller's memory: values
-/// are copied to memory of the group, and from there, within the calls.
+/// **A call that times out is still under way.** The same call with the same arguments continues
+/// it; nothing is sent twice. Until it is complete, or until Group::abandon(), any other call of
+/// the group or of its teams is refused. Between calls nothing accesses the caller's memory: calls
+/// copy values to group memory, and from there.
 ///
 /// **Values of registered memory** are given as elements, as to a GroupScope: `all.gather()` where
 /// they are sent, `all.scatter()` where they are received or combined, and `{}` typed out,
@@ -38,8 +38,8 @@ namespace lend {
 ///
 /// Members have ranks of the team, 0 to size() - 1, in the order of its list: roots and parts count
 /// by them. **Errors name ranks of the group.** All calls of a group and its teams have one order,
-/// and each rank makes those that it takes part in in that order. Otherwise ranks wait for each
-/// other until their deadlines: two ranks of two teams, or three ranks in a circle of three.
+/// and each rank makes its calls in that order. Otherwise ranks wait for each other until their
+/// deadlines: two ranks of two teams, or three in a cycle of three teams.
 class LEND_EXPORT Team : public UnevenCalls {
  public:
   Team(Team&&) noexcept = default;

@@ -16,7 +16,7 @@
 
 namespace lend {
 
-/// A transport whose kind is chosen at run time: lend's, or one of the program's. One allocation.
+/// A transport whose kind is chosen at run time: lend's, or the program's own. One allocation.
 class AnyTransport {
  public:
   // In this order: whether this is a transport is not known while it is asked.

@@ -18,8 +18,8 @@ namespace transport {
 class End;
 }
 
-/// The calls of an IsTransport. Its destructor ends the connection at once: what is under way may
-/// be lost. To end it in order call finish() of `waiting.hpp`, or finish_sending() and wait for
+/// The calls of an IsTransport. Its destructor ends the connection at once: messages under way may
+/// be lost. To end it in order, call finish() of `waiting.hpp`, or finish_sending() and wait for
 /// sends_in_flight() to become 0.
 class LEND_EXPORT TransportBase {
  public:

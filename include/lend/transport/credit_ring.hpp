@@ -17,13 +17,13 @@ class CreditRing;
 using PreparedCreditRing = PreparedTransport<CreditRing>;
 
 /// Each message is one RDMA write with an immediate into a ring that its receiver has exposed for
-/// writing: it takes as many cells of 64 bytes as it needs, and a receive without bytes. So a
-/// window of short messages takes little memory, and a message may be long.
+/// writing. It takes as many cells of 64 bytes as it needs, and one receive without bytes. So short
+/// messages take little memory, and a message may be long.
 ///
 /// Not on iWARP, whose writes carry no immediate. The trap: the peer can write into the ring at any
-/// time, also into a message that this program holds. See Received. The ring's key holds for every
-/// peer that is connected in the same ProtectionDomain, if it guesses the address and the key:
-/// **take a domain for each peer that you do not trust**, or it can write into the others' rings.
+/// time, also into a message that this program holds. See Received. The ring's key is valid for
+/// every peer connected in the same ProtectionDomain, if it guesses the address and the key: **take
+/// a domain for each peer that you do not trust**, or it can write into the others' rings.
 /// Source:  InfiniBand Architecture, volume 1, chapter 10, of protection domains.
 ///
 ///     LEND_TRY(prepared, CreditRing::prepare(domain));

@@ -18,7 +18,7 @@ class Held;
 
 /// Room for one message in memory of the transport, or no room. A transport has one at a time.
 ///
-/// Dropped, it sends nothing. It may outlive its transport, but for its bytes.
+/// Dropped, it sends nothing. It may outlive its transport; its bytes may not be used then.
 ///
 ///     LEND_TRY(draft, transport.try_draft(5, 5));
 ///     if (!draft) …  // no room now

@@ -16,18 +16,18 @@ namespace lend {
 class ReadRing;
 using PreparedReadRing = PreparedTransport<ReadRing>;
 
-/// Each message lies in a ring of its sender's until its receiver has READ it: notes of 16 bytes
-/// say how far the ring is filled, and one READ fetches all the messages that have come meanwhile.
-/// Nothing of this end can be written by the peer, and it works on iWARP. A message takes a round
-/// trip more than with the other kinds, so it is for bulk.
+/// Each message stays in a ring of its sender until the receiver has fetched it by RDMA READ: notes
+/// of 16 bytes say how far the ring is filled, and one READ fetches all messages added meanwhile.
+/// The peer cannot write to this end, and the transport works on iWARP. A message takes one more
+/// round trip than with the other kinds, so it is for bulk.
 ///
-/// The trap: messages go only while **both** programs poll. The receiver's READs them, and the
-/// sender announces at most two stretches of its ring at a time: what it sends before these are
-/// read, the next poll announces. sends_in_flight() counts a message until the peer has read it, so
-/// finish() ends in order. Each direction has the smaller ring of both ends, and the longest
-/// message that it has room for. The peers of one ProtectionDomain can read the ring, if they guess
-/// its address and key: **take a domain for each peer that must not read what others are sent**.
-/// A connection that takes no READs of one end is refused: incompatible_peer.
+/// The trap: messages advance only while **both** programs poll. The receiver READs them, and the
+/// sender announces at most two stretches of its ring at a time. A later poll announces messages
+/// that were sent before these were read. sends_in_flight() counts a message until the peer has
+/// read it, so finish() ends in order. Each direction has the smaller ring of the two ends, which
+/// also limits the longest message. The peers of one ProtectionDomain can read the ring, if they
+/// guess its address and key: **take a domain for each peer that must not read what others are
+/// sent**. A connection that takes no READs of one end is refused: incompatible_peer.
 /// Source:  InfiniBand Architecture, volume 1, chapter 10, of protection domains.
 ///
 ///     LEND_TRY(prepared, ReadRing::prepare(domain));

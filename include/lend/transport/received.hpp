@@ -16,16 +16,16 @@ namespace transport {
 class Held;
 }
 
-/// Nothing, a message on loan, or the end of what the peer sends.
+/// Nothing, a message on loan, or the end of the peer's messages.
 ///
-/// The message stays where it came, in memory of the transport; its end gives the room back, and
-/// may tell the peer. A program that holds more than TransportLimits::hold_max stops its peer. It
-/// may outlive its transport: the bytes stay as they are.
+/// The message stays in place, in memory of the transport. Destroying it frees the room, and may
+/// notify the peer. A program that holds more than TransportLimits::hold_max stops its peer. It may
+/// outlive its transport: the bytes stay unchanged.
 ///
 /// The trap: a CreditRing's peer can write into a message that is held, and so can every other peer
-/// of the same ProtectionDomain that knows the ring's key: see CreditRing. One that keeps to the
+/// of the same ProtectionDomain that knows the ring's key: see CreditRing. A peer that keeps to the
 /// protocol does not; if you do not trust it, copy the bytes before you check them. It can change
-/// nothing but bytes. In the other kinds it cannot write there.
+/// only bytes. With the other kinds it cannot write there.
 ///
 ///     LEND_TRY(message, transport.try_receive());
 ///     if (message.is_end()) return lend::success();

@@ -16,7 +16,7 @@ namespace lend {
 class SendReceive;
 using PreparedSendReceive = PreparedTransport<SendReceive>;
 
-/// Each message takes a receive with a buffer of its own, and needs nothing else of the device.
+/// Each message takes one receive with its own buffer, and needs no other feature of the device.
 ///
 ///     LEND_TRY(prepared, SendReceive::prepare(domain));
 ///     // give prepared.endpoint().encode() and prepared.terms() to the peer by any means

@@ -26,8 +26,8 @@ enum class TransportKind : std::uint8_t {
   memory = 4,        ///< within one process, without a device: for tests
 };
 
-/// What this end asks for as the receiver; the other direction has the peer's sizes. 0: the
-/// default of the kind.
+/// Sizes that this end chooses as the receiver; the peer chooses those of the other direction. 0:
+/// the default of the kind.
 struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
   /// Messages that the peer may have under way: 4 to 512, a multiple of 4. Default 32; of a ring
@@ -62,13 +62,13 @@ struct TransportLimits {
   Wait wait = Wait::adaptive;  ///< how waits for it wait
 };
 
-/// What two ends tell each other of themselves before they connect, beside their endpoints. Opaque:
-/// carry it by any means, as Endpoint::encode().
+/// Terms that two ends exchange before they connect, beside their endpoints. Opaque: carry them by
+/// any means, as Endpoint::encode().
 inline constexpr std::size_t transport_terms_bytes = 32;
 using TransportTerms = std::array<std::byte, transport_terms_bytes>;
 
-/// A transport: messages of limited size, in order, each whole, with flow control. Nothing waits:
-/// `waiting.hpp` has the forms that do. A program may bring transports of its own.
+/// A transport: messages of limited size, in order, each whole, with flow control. No call waits:
+/// `waiting.hpp` has the forms that do. A program may define its own transports.
 ///
 ///   try_draft(least, most)  room for one message of `least` to `most` bytes; empty: no room now
 ///   try_receive()           the next message; what came before a loss comes before its error

@@ -23,7 +23,7 @@ class EventQueue;
 struct ContextHandle;
 }  // namespace verbs
 
-/// An open device. Cheap to copy; closes with its last copy and the last object made from it.
+/// An open device. Cheap to copy; closed after its last copy and the last object made from it.
 class LEND_EXPORT Context {
  public:
   explicit Context(std::shared_ptr<verbs::ContextHandle> handle) noexcept

@@ -29,11 +29,11 @@ class Exposure;
 /// (`register_memory`).
 ///
 /// Posting `gather(range)` lends the bytes for reading, `scatter(range)` for writing; the loan ends
-/// when the program sees the completion. Two loans of one byte, one of them for writing, are
-/// refused. The trap: the storage of an owned region that is destroyed on loan lives on until the
-/// last loan ends; destroying a viewed region on loan stops the process, because the caller owns
-/// its bytes. Elements and pieces in variables do not keep the region alive; do not use them after
-/// its destruction or after another region was assigned over it.
+/// when the program sees the completion. A byte on loan for writing has no other loan: the second
+/// post is refused. If an owned region is destroyed while on loan, its storage lives until the last
+/// loan ends. The trap: destroying a viewed region on loan aborts the process, because the caller
+/// owns its bytes. Elements and pieces do not keep the region alive; do not use them after the
+/// region is destroyed or assigned to.
 ///
 ///     LEND_TRY(memory, domain.allocate(4096));
 ///     LEND_TRYV(channel.send(memory.gather(0, 5)));

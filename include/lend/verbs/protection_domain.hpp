@@ -30,12 +30,12 @@ namespace verbs {
 struct DomainHandle;
 }
 
-/// Bytes that may not be written: they cannot be lent for writing.
+/// Read-only bytes, which cannot be lent for writing.
 template <class Bytes>
 concept OnlyConstantBytes = std::convertible_to<Bytes, std::span<std::byte const>> &&
     !std::convertible_to<Bytes, std::span<std::byte>>;
 
-/// An array or vector of bytes, not a view: the bytes end with it.
+/// An array or vector that owns its bytes, not a view.
 template <class Bytes>
 concept OwnsItsBytes = std::convertible_to<Bytes&, std::span<std::byte>> &&
     !std::ranges::enable_borrowed_range<std::remove_cv_t<Bytes>>;
@@ -46,15 +46,15 @@ using ValueIn = std::remove_cvref_t<decltype(*std::data(std::declval<Values cons
 
 /// When the pages of a region are in memory.
 ///
-/// A card may support `on_demand` for some services and operations only. Other work with such a
-/// region ends in a local protection error.
+/// A card may support `on_demand` only for some services and operations. Other work with such a
+/// region fails with a local protection error.
 /// Source:  ibv_query_device_ex(3), struct ibv_odp_caps, per_transport_caps.
 enum class Paging : std::uint8_t {
   pinned,     ///< from registration to its end
   on_demand,  ///< while the device uses them: capabilities().paging_on_demand
 };
 
-/// What the device is to do with pages of regions that are on demand.
+/// What the device should do with pages of on-demand regions.
 /// Source:  ibv_advise_mr(3).
 enum class Advice : std::uint8_t {
   prefetch,           ///< for reading
@@ -64,7 +64,7 @@ enum class Advice : std::uint8_t {
 /// When the call that gives an Advice returns.
 enum class AdviseUntil : std::uint8_t { begun, done };
 
-/// Registers memory and groups queue pairs. Cheap to copy; freed with its last copy and the last
+/// Registers memory and groups queue pairs. Cheap to copy; freed after its last copy and the last
 /// region or queue pair made from it.
 class LEND_EXPORT ProtectionDomain {
  public:
