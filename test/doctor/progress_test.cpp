@@ -37,7 +37,7 @@ TEST_CASE("long work says on a terminal alone how far it is, and takes that back
   // A terminal may pass on in pieces what was written at once.
   std::string_view const wanted = "\r\x1b[Krow 1 of 9\r\x1b[K";
   std::string said;
-  pollfd more{.fd = own.get(), .events = POLLIN};
+  pollfd more{own.get(), POLLIN, 0};
   while (said.size() < wanted.size() && ::poll(&more, 1, 10'000) == 1) {
     std::array<char, 64> part{};
     auto const bytes = ::read(own.get(), part.data(), part.size());

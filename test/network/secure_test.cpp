@@ -86,7 +86,9 @@ TEST_CASE("in a program with file capabilities", "[.]") {
   if (!is_set("LEND_RECORD")) return;
   auto const refused = observe::directory_for("");
   check_refused(error_of(refused), "LEND_RECORD");
-  CHECK(observe::Observer{refused}.metrics.recording_failure.value() == Errc::denied);
+  observe::Observer observer{""};
+  observer.record_in(refused);
+  CHECK(observer.metrics.recording_failure.value() == Errc::denied);
   CHECK(must(observe::directory_for("/here")) == "/here");
 }
 
