@@ -102,7 +102,7 @@ std::string chart_of(std::span<BenchRow const> rows, bool of_latency, double y_t
       most = std::max(most, value);
     }
   }
-  if (sizes.empty()) return {};
+  if (most == 0) return {};  // no row has a figure
   std::ranges::sort(sizes);
   sizes.erase(std::ranges::unique(sizes).begin(), sizes.end());
   auto const ticks = ticks_of(least, most);
