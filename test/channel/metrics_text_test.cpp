@@ -124,7 +124,7 @@ void send_each(TwoEnds& ends, int times) {
     PollingScope receiving{ends.b};
     auto received = must(receiving.post_receive(memory.scatter(64, 64)));
     must(ends.a.send(memory.gather(0, 8)));
-    must(received.wait());
+    must(received.wait(within(patience)));
     must(receiving.finish());
   }
 }
@@ -197,8 +197,10 @@ TEST_CASE("requests that fail, channels that break and loans are in the text", "
     CHECK(sum_of(samples, "lend_peer_loans_total", {name, R"("recalled")"}) == 1);
     CHECK(sum_of(samples, "lend_peer_loans_total", {name}) == 2);  // one was refused
   }
+  // Elsewhere what fails is a receive, which this one would come before.
+  if (lacks(ends.context, &DeviceCapabilities::acknowledges)) return;
   static_cast<void>(must(scope.post_receive(memory.scatter(64, 64))));
-  CHECK(post_failing(ends, scope, memory).wait().has_error());
+  CHECK(post_failing(ends, scope, memory).wait(within(patience)).has_error());
   static_cast<void>(scope.finish());
 
   auto const samples = samples_now();
