@@ -11,7 +11,7 @@ namespace lend::base {
 struct KnownVariable {
   std::string_view name{};
   std::string_view meaning{};
-  std::string_view values{};  ///< what it must be, where ConnectionOptions has it
+  std::string_view values{};  ///< what it must be, where lend checks that
 };
 
 /// All of them. test/tidy/environment.py compares them with those that lend reads, with both manual
@@ -32,17 +32,19 @@ inline constexpr auto variables = std::to_array<KnownVariable>({
     {"LEND_ACK_RETRIES", "How often a device repeats what was not acknowledged: 0 to 7.", "0 to 7"},
     {"LEND_KEEP_ALIVE", "How often an end that waits asks for its peer: 1ms to 1h, or 0: never.",
      "0, or 1ms to 1h, with a unit (ms, s, m or h)"},
-    {"LEND_METRICS", "If 1, all channels of this process count, for metrics_text()."},
+    {"LEND_METRICS", "If 1, all channels of this process count, for metrics_text().", "0 or 1"},
     {"LEND_RECORD",
      "A directory in which channels of lend keep their last events, for lend trace."},
     {"LEND_SOFT_DIRECTORY",
      "Where processes on the soft device meet; /dev/shm/lend.UID unless set."},
     {"LEND_SOFT_FAULTS", "What fails on the soft device; lend run --faults sets it."},
-    {"LEND_SOFT_CMA", "If never, this process reaches no memory of others by system calls."},
+    {"LEND_SOFT_CMA", "If never, this process reaches no memory of others by system calls.",
+     "never"},
     {"LEND_RANK", "The rank of this process in its group; lend-run sets it."},
     {"LEND_SIZE", "How many ranks the group has; lend-run sets it."},
     {"LEND_DESK", "Where ranks meet: host:port, at the host of rank 0, or unix:PATH."},
-    {"LEND_DESK_SERVED", "If 1, another process than rank 0 serves LEND_DESK, as lend-run does."},
+    {"LEND_DESK_SERVED", "If 1, another process than rank 0 serves LEND_DESK, as lend-run does.",
+     "0 or 1"},
     {"LEND_GROUP", "Keeps groups apart that meet at one address; lend-run sets it."},
     {"LEND_SECRET_FILE", "A file with the secret that ranks prove to know at LEND_DESK."},
 });

@@ -3,6 +3,9 @@
 // Method: trees written by hand, beside the fake provider; the same call of lend is made.
 #include <doctor/host.hpp>
 
+#include <string>
+#include <tuple>
+
 #include "doctor/tree.hpp"
 #include "support/device_environment.hpp"
 #include "support/stories.hpp"
@@ -301,6 +304,13 @@ TEST_CASE("variables that lend does not have, and values that are none, are foun
             "LEND_TRAFFIC_CLASS is \"26x\"; it must be 0 to 255"));
   CHECK(card.of("environment", "LEND_TRAFIC_CLASS").level == warn);
   CHECK_FALSE(has(text_of(card.of("environment", "LEND_TRAFIC_CLASS")), "26"));
+  for (auto const& [name, value, values] : {std::tuple{"LEND_METRICS", "yes", "0 or 1"},
+                                            {"LEND_DESK_SERVED", "on", "0 or 1"},
+                                            {"LEND_SOFT_CMA", "0", "never"}}) {
+    EnvironmentVariable const choice{name, value};
+    CHECK(has(card.of("environment", name).seen,
+              std::string{name} + " is \"" + value + "\"; it must be " + values));
+  }
 }
 
 TEST_CASE("limits of a process and of its cgroups are compared with what lend needs", "[doctor]") {

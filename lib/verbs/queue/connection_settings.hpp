@@ -37,7 +37,7 @@ struct ChosenKeepAlive {
 [[nodiscard]] Result<ChosenKeepAlive> chosen_keep_alive(std::optional<std::chrono::nanoseconds> own,
                                                         std::chrono::nanoseconds usual);
 
-/// Whether `text` is a value of the variable; of one that no connection has, always.
+/// Whether `text` is a value of the variable; of one whose values lend does not check, always.
 /// Errors:  invalid_argument  it is none: the message has the variable and what it must be.
 [[nodiscard]] LEND_EXPORT Result<void> check_variable(std::string_view name, std::string_view text);
 

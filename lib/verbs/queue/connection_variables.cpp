@@ -202,6 +202,9 @@ Result<void> check_variable(std::string_view name, std::string_view text) {
   if (name == timeout_variable) return fits(parse_ack_timeout);
   if (name == retries_variable) return fits(parse_retries);
   if (name == keep_alive_variable) return fits(parse_keep_alive);
+  if (name == "LEND_METRICS" || name == "LEND_DESK_SERVED")
+    return fits([](std::string_view is_on) { return is_on == "0" || is_on == "1"; });
+  if (name == "LEND_SOFT_CMA") return fits([](std::string_view when) { return when == "never"; });
   return success();
 }
 
