@@ -351,6 +351,12 @@ TEST_CASE("by LEND_METRICS groups count their calls, blocking and posted", "[obs
   CHECK(error_of(ranks[0].barrier(within(patience))) == Errc::peer_lost);
   CHECK(more("succeeded") == 2 * 4);
   CHECK(more("failed") == 1);
+
+  // Between calls none fails.
+  auto others = group_of(2);
+  others[0].abandon("no call is under way");
+  CHECK(others[0].first_cause() != nullptr);
+  CHECK(more("failed") == 1);
 }
 
 // For metrics_text_test.py.
