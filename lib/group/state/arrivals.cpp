@@ -149,7 +149,7 @@ Result<void> Arrivals::check_for_losses() noexcept {
   LEND_TRYV(peers_.check());
   if (!call_.exists()) return success();
   auto const rank = call_.awaited();
-  if (links_.has(rank) && links_[rank].peer_has_left()) return needs_one_that_left(rank);
+  if (links_.has_left(rank)) return needs_one_that_left(rank);
   return success();
 }
 
