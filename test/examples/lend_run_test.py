@@ -167,9 +167,12 @@ def readers():
     left = those_that_stay(token)
     check("--timeout ends ranks whose output nobody reads", held.returncode == 124 and not left and
           b"--timeout has passed" in held.stderr.read(), held.returncode, left)
-    slow = subprocess.Popen([LEND_RUN, "-n", "2", "seq", "1", "20000"], stdout=subprocess.PIPE)
-    fcntl.fcntl(slow.stdout, fcntl.F_SETPIPE_SZ, 4096)
-    lines = b"".join(iter(lambda: os.read(slow.stdout.fileno(), 512), b"")).decode().splitlines()
+    read, write = os.pipe()
+    fcntl.fcntl(read, fcntl.F_SETPIPE_SZ, 4096)
+    slow = subprocess.Popen([LEND_RUN, "-n", "2", "seq", "1", "20000"], stdout=write)
+    os.close(write)
+    lines = b"".join(iter(lambda: os.read(read, 512), b"")).decode().splitlines()
+    os.close(read)
     said = {rank: [line[4:] for line in lines if line.startswith(f"[{rank}] ")] for rank in (0, 1)}
     check("a slow reader gets every line, whole and in order",
           slow.wait(timeout=BOUND_SECONDS) == 0 and len(lines) == 40000 and
