@@ -18,7 +18,9 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <tuple>
@@ -87,79 +89,134 @@ void post_completion(Handler handler, Executor const& executor, Values... values
       Completion<Handler, Executor, Values...>{std::move(handler), executor, std::move(values)...});
 }
 
-/// A read or write that waits.
+/// What waits: in the list of its keeper, with whose mutex it is tried.
 class Operation {
  public:
-  /// Either destroys it.
-  virtual void complete(boost::system::error_code code, std::size_t bytes) = 0;
+  /// Whether it is over.
+  [[nodiscard]] virtual bool attempt() noexcept = 0;
+  /// It is over, for that reason.
+  virtual void end(boost::system::error_code why) noexcept = 0;
+  /// Posts its handler. This or destroy() destroys it.
+  virtual void complete() = 0;
   virtual void destroy() noexcept = 0;
 
+  std::uint64_t number = 0;
+  std::chrono::steady_clock::time_point expiry{};
+  Operation* next = nullptr;
+
  protected:
+  Operation() = default;
   ~Operation() = default;
+};
+
+/// First come, first tried.
+class OperationList {
+ public:
+  OperationList() = default;
+  OperationList(OperationList const&) = delete;
+  OperationList& operator=(OperationList const&) = delete;
+  ~OperationList() = default;
+
+  [[nodiscard]] bool is_empty() const noexcept { return first_ == nullptr; }
+  [[nodiscard]] Operation* first() const noexcept { return first_; }
+  void add(Operation& operation) noexcept {
+    operation.next = nullptr;
+    *last_ = &operation;
+    last_ = &operation.next;
+  }
+  /// Moves those for which `which` says so to `taken`.
+  template <class Which>
+  void take_if(Which which, OperationList& taken) noexcept {
+    Operation* at = std::exchange(first_, nullptr);
+    last_ = &first_;
+    while (at != nullptr) {
+      Operation& one = *std::exchange(at, at->next);
+      which(one) ? taken.add(one) : add(one);
+    }
+  }
+  /// Calls `ending`, which destroys it, for each.
+  template <class Ending>
+  void end_all(Ending ending) {
+    last_ = &first_;
+    for (Operation* at = std::exchange(first_, nullptr); at != nullptr;)
+      ending(*std::exchange(at, at->next));
+  }
+
+ private:
+  Operation* first_ = nullptr;
+  Operation** last_ = &first_;
 };
 
 /// Where an operation lives, unless its handler brings an allocator or needs more.
 struct OperationRoom {
-  alignas(std::max_align_t) std::array<std::byte, 512> bytes;  // first: destroy_by()
+  alignas(std::max_align_t) std::array<std::byte, 800> bytes;
   std::atomic<bool> is_used{false};  // until it is destroyed, which may be after it was taken
 };
 
-template <class Handler, class Executor>
+/// `Work` is what is tried: attempt() and end() as an Operation's, and values(), a tuple for the
+/// handler.
+template <class Work, class Handler, class Executor>
 class OperationOf final : public Operation {
   using Allocator = typename std::allocator_traits<
       boost::asio::associated_allocator_t<Handler>>::template rebind_alloc<OperationOf>;
 
  public:
-  [[nodiscard]] static OperationOf* make(OperationRoom& room, Handler handler,
+  /// `room` is used from now on, wherever this lives; null: there is none.
+  [[nodiscard]] static OperationOf& make(OperationRoom* room, Work&& work, Handler&& handler,
                                          Executor const& executor) {
-    if constexpr (is_in_room()) {
-      auto* const made = new (room.bytes.data()) OperationOf{std::move(handler), executor};
-      room.is_used.store(true, std::memory_order_relaxed);
-      return made;
-    } else {
-      Allocator allocator{boost::asio::get_associated_allocator(handler)};
-      auto* const at = std::allocator_traits<Allocator>::allocate(allocator, 1);
-      return new (static_cast<void*>(at)) OperationOf{std::move(handler), executor};
-    }
+    Allocator allocator{boost::asio::get_associated_allocator(handler)};
+    void* const place = is_in(room)
+                            ? room->bytes.data()
+                            : static_cast<void*>(std::to_address(
+                                  std::allocator_traits<Allocator>::allocate(allocator, 1)));
+    if (room != nullptr) room->is_used.store(true, std::memory_order_relaxed);
+    return *new (place) OperationOf{room, std::move(work), std::move(handler), executor};
   }
 
-  void complete(boost::system::error_code code, std::size_t bytes) override {
-    auto const work = work_;
+  [[nodiscard]] bool attempt() noexcept override { return work_.attempt(); }
+  void end(boost::system::error_code why) noexcept override { work_.end(why); }
+  void complete() override {
+    auto const guard = guard_;
     auto const executor = executor_;
+    auto values = work_.values();
     Allocator const allocator{boost::asio::get_associated_allocator(handler_)};
     Handler handler{std::move(handler_)};
     destroy_by(allocator);  // the room is free before the handler begins the next operation
-    post_completion(std::move(handler), executor, code, bytes);
+    std::apply(
+        [&](auto&... each) { post_completion(std::move(handler), executor, std::move(each)...); },
+        values);
   }
   void destroy() noexcept override {
     destroy_by(Allocator{boost::asio::get_associated_allocator(handler_)});
   }
 
  private:
-  OperationOf(Handler handler, Executor const& executor)
-      : handler_{std::move(handler)},
+  OperationOf(OperationRoom* room, Work&& work, Handler&& handler, Executor const& executor)
+      : room_{room},
+        work_{std::move(work)},
+        handler_{std::move(handler)},
         executor_{executor},
-        work_{boost::asio::get_associated_executor(handler_, executor_)} {}
+        guard_{boost::asio::get_associated_executor(handler_, executor_)} {}
   ~OperationOf() = default;
 
-  void destroy_by([[maybe_unused]] Allocator allocator) noexcept {
-    void* const place = this;
+  void destroy_by(Allocator allocator) noexcept {
+    OperationRoom* const room = room_;
     this->~OperationOf();
-    if constexpr (is_in_room())  // whose bytes come first
-      static_cast<OperationRoom*>(place)->is_used.store(
-          false, std::memory_order_release);  // pairs with start()'s acquire
-    else
-      std::allocator_traits<Allocator>::deallocate(allocator, this, 1);
+    if (!is_in(room)) std::allocator_traits<Allocator>::deallocate(allocator, this, 1);
+    // Release pairs with the acquire of the thread that looks for a room.
+    if (room != nullptr) room->is_used.store(false, std::memory_order_release);
   }
-  [[nodiscard]] static constexpr bool is_in_room() noexcept {
+  [[nodiscard]] static bool is_in(OperationRoom const* room) noexcept {
     return std::is_same_v<Allocator, std::allocator<OperationOf>> &&
-           sizeof(OperationOf) <= sizeof(OperationRoom) &&
-           alignof(OperationOf) <= alignof(OperationRoom);
+           sizeof(OperationOf) <= sizeof(room->bytes) &&
+           alignof(OperationOf) <= alignof(OperationRoom) && room != nullptr;
   }
 
+  OperationRoom* room_;
+  Work work_;
   Handler handler_;
   Executor executor_;
-  boost::asio::executor_work_guard<boost::asio::associated_executor_t<Handler, Executor>> work_;
+  boost::asio::executor_work_guard<boost::asio::associated_executor_t<Handler, Executor>> guard_;
 };
 
 }  // namespace lend::asio::implementation

@@ -21,28 +21,16 @@ namespace lend::asio::implementation {
 inline constexpr std::chrono::seconds linger_max{1};
 
 inline StreamCore::StreamCore(boost::asio::any_io_executor const& executor, ByteStream&& stream)
-    : Keeper{boost::asio::query(executor, boost::asio::execution::context)},
-      turns_{boost::asio::require(executor, boost::asio::execution::blocking.never)},
-      stream_{std::move(stream)},
-      descriptor_{std::in_place, turns_},
-      timer_{std::in_place, executor},
-      // Where one CPU is all there is the peer needs it.
-      spin_for_{std::thread::hardware_concurrency() > 1 ? std::chrono::microseconds{20}
-                                                        : std::chrono::microseconds{0}} {}
+    : Turning{executor}, stream_{std::move(stream)} {}
 
 // ---- trying ----
-
-inline StreamCore::Outcome StreamCore::failed(Error error) noexcept {
-  last_error_ = std::move(error);
-  return {code_of(*last_error_)};
-}
 
 inline std::optional<StreamCore::Outcome> StreamCore::try_read(Pieces const& pieces) noexcept {
   if (has_stopped_reading_) return Outcome{boost::asio::error::eof};
   std::size_t bytes = 0;
   for (auto const piece : pieces.bytes()) {
     auto const taken = stream_->try_read(Pieces::writable(piece));
-    if (!taken && bytes == 0) return failed(taken.error());
+    if (!taken && bytes == 0) return Outcome{failed(taken.error())};
     if (!taken) break;  // the next read has the error
     bytes += taken.value().bytes;
     if (taken.value().at_end && bytes == 0) return Outcome{boost::asio::error::eof};
@@ -57,26 +45,40 @@ inline std::optional<StreamCore::Outcome> StreamCore::attempt(Direction directio
   if (pieces.is_empty()) return Outcome{};
   if (direction == Direction::read) return try_read(pieces);
   auto const written = stream_->try_write(pieces.bytes());
-  if (!written) return failed(written.error());
+  if (!written) return Outcome{failed(written.error())};
   return written.value() > 0 ? std::optional{Outcome{{}, written.value()}} : std::nullopt;
 }
 
-inline void StreamCore::take(Kept& kept, Outcome outcome, After& after) noexcept {
-  if (kept.operation == nullptr) return;
-  after.done[after.count++] = {std::exchange(kept.operation, nullptr), outcome};
-  kept.pieces.reset();
+inline bool StreamCore::Transfer::begin() noexcept {
+  // One of no bytes does not wait, and so is none too many. One that was taken on another thread
+  // has its room until it is destroyed.
+  if (pieces.is_empty() || !room()->is_used.load(std::memory_order_acquire)) return attempt();
+  end(boost::asio::error::already_started);
+  return true;
 }
 
-inline void StreamCore::attempt_all(After& after) noexcept {
-  auto const now = Clock::now();
-  for (auto const direction : {Direction::read, Direction::write}) {
-    auto& kept = operations_[index(direction)];
-    if (kept.operation == nullptr) continue;
-    if (auto const outcome = attempt(direction, *kept.pieces))
-      take(kept, *outcome, after);
-    else if (now >= kept.expiry)
-      take(kept, {boost::asio::error::timed_out}, after);
-  }
+inline bool StreamCore::Transfer::attempt() noexcept {
+  auto const done = core->attempt(direction, pieces);
+  if (done) outcome = *done;
+  return done.has_value();
+}
+
+// ---- for turns ----
+
+inline bool StreamCore::advance(After& after) noexcept {
+  if (!stream_) return false;
+  auto const changed = stream_->poll();  // a read or write has its error
+  attempt_all(after);
+  linger();
+  return !changed || changed.value();
+}
+
+inline std::optional<Turning::Rest> StreamCore::arm() noexcept {
+  if (stream_->limits().wait == Wait::spin) return std::nullopt;
+  auto const may_sleep = stream_->arm();
+  if (may_sleep && !may_sleep.value()) return std::nullopt;
+  auto const until = stream_->look_again().at();
+  return Rest{may_sleep.has_value(), is_lingering_ ? (std::min)(until, lingers_until_) : until};
 }
 
 // ---- ends ----
@@ -95,12 +97,12 @@ inline void StreamCore::linger() noexcept {
   stream_.reset();
 }
 
-inline void StreamCore::end(std::span<Kept> which, bool is_closing) noexcept {
+inline void StreamCore::close() noexcept {
   After after;
   {
     std::lock_guard const lock{mutex_};
-    for (auto& kept : which) take(kept, {boost::asio::error::operation_aborted}, after);
-    if (is_closing && stream_ && !is_lingering_) {
+    take_all(boost::asio::error::operation_aborted, after);
+    if (stream_ && !is_lingering_) {
       is_lingering_ = timer_.has_value();
       lingers_until_ = Clock::now() + linger_max;
       static_cast<void>(stream_->poll());
@@ -113,15 +115,6 @@ inline void StreamCore::end(std::span<Kept> which, bool is_closing) noexcept {
   finish(after, shared_from_this());
 }
 
-inline void StreamCore::cancel(Direction direction, std::uint64_t number) noexcept {
-  auto& kept = operations_[index(direction)];
-  {
-    std::lock_guard const lock{mutex_};
-    if (kept.number != number) return;
-  }
-  end({&kept, 1}, false);
-}
-
 inline void StreamCore::finish_writing(boost::system::error_code& code) noexcept {
   After after;
   {
@@ -130,7 +123,7 @@ inline void StreamCore::finish_writing(boost::system::error_code& code) noexcept
     if (!stream_ || is_lingering_) {
       code = boost::asio::error::bad_descriptor;
     } else if (auto const done = stream_->finish_writing(); !done) {
-      code = failed(done.error()).code;
+      code = failed(done.error());
     }
     if (has_operation()) begin_turning(after);
   }
@@ -142,25 +135,10 @@ inline void StreamCore::stop_reading() noexcept {
   {
     std::lock_guard const lock{mutex_};
     has_stopped_reading_ = true;
-    take(operations_[index(Direction::read)], {boost::asio::error::eof}, after);
+    attempt_all(after);
     if (!is_needed()) stop_sleeping();
   }
   finish(after, shared_from_this());
-}
-
-inline void StreamCore::abandon() noexcept {
-  auto const self = weak_from_this().lock();  // an operation may own the stream
-  std::array<Operation*, 2> operations{};
-  {
-    std::lock_guard const lock{mutex_};
-    for (std::size_t i = 0; i < operations.size(); ++i)
-      operations[i] = std::exchange(operations_[i].operation, nullptr);
-    is_asleep_ = is_lingering_ = false;
-    timer_.reset();
-    descriptor_.reset();
-  }
-  for (auto* const operation : operations)
-    if (operation != nullptr) operation->destroy();
 }
 
 // ---- calls that wait ----
@@ -179,7 +157,7 @@ inline StreamCore::Try StreamCore::try_once(Direction direction, Pieces const& p
   auto const changed = stream_->poll();
   if (!changed) {  // the attempt says what that means for this direction
     auto const done = attempt(direction, pieces);
-    return {done ? done : failed(changed.error())};
+    return {done ? done : Outcome{failed(changed.error())}};
   }
   if (changed.value()) {
     note_change();
@@ -193,9 +171,8 @@ inline StreamCore::Try StreamCore::try_once(Direction direction, Pieces const& p
   auto const descriptor = stream_->descriptor();
   bool const has_descriptor = may_sleep && descriptor;
   // It may close under the sleep, or be woken for another: not for longer than this.
-  Clock::duration const most = has_descriptor ? Deadline::look_interval : nap_;
-  if (!has_descriptor) nap_ = (std::min)(2 * nap_, nap_max);
-  auto const at = (std::min)({stream_->look_again().at(), expires_at_, now + most});
+  auto const look = has_descriptor ? now + Deadline::look_interval : next_nap();
+  auto const at = (std::min)({stream_->look_again().at(), expires_at_, look});
   return {std::nullopt, at - now, has_descriptor ? descriptor.value() : -1};
 }
 
@@ -226,24 +203,9 @@ inline std::size_t StreamCore::run(Direction direction, Pieces const& pieces,
 
 // ---- the rest ----
 
-inline void StreamCore::expires_at(Clock::time_point at) noexcept {
-  std::lock_guard const lock{mutex_};
-  expires_at_ = at;
-}
-
-inline void StreamCore::spin_for(std::chrono::nanoseconds time) noexcept {
-  std::lock_guard const lock{mutex_};
-  spin_for_ = time;
-}
-
 inline bool StreamCore::is_open() const noexcept {
   std::lock_guard const lock{mutex_};
   return stream_.has_value() && !is_lingering_;
-}
-
-inline std::optional<Error> StreamCore::last_error() const noexcept {
-  std::lock_guard const lock{mutex_};
-  return last_error_;
 }
 
 }  // namespace lend::asio::implementation
