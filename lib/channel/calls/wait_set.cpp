@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One thread at a time; wake() any.
-#include <channel/state/set_state.hpp>
+#include <channel/work/access.hpp>
 #include <lend/base/stop.hpp>
+#include <lend/channel/set_calls.hpp>
 #include <lend/channel/wait_set.hpp>
 
 #include <utility>
@@ -44,5 +45,25 @@ Result<bool> WaitSet::arm() noexcept {
 void WaitSet::wake() noexcept {
   state().wake();
 }
+
+namespace channel {
+
+Result<bool> SetCalls::poll(WaitSet& set) noexcept {
+  return SetAccess{set}.poll_without_list();
+}
+Result<bool> SetCalls::arm(WaitSet& set) noexcept {
+  return SetAccess{set}.arm_beside_news();
+}
+bool SetCalls::is_of_set(PendingWork const& work, int descriptor) noexcept {
+  ChannelState const* const own = HandleAccess::channel_of(work);
+  if (own == nullptr || !HandleAccess::is_pending(work)) return true;
+  SetState const* const set = own->progress.set();
+  return set != nullptr && set->descriptor() == descriptor;
+}
+bool SetCalls::may_be_over(PendingWork const& work) noexcept {
+  return !HandleAccess::is_pending(work) || HandleAccess::is_worth_a_poll(work);
+}
+
+}  // namespace channel
 
 }  // namespace lend

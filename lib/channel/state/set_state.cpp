@@ -223,11 +223,26 @@ bool SetState::poll_or_pause(Waiter& waiter, Deadline deadline) noexcept {
   return !deadline.has_passed();
 }
 
+Result<bool> SetState::poll_without_list() noexcept {
+  std::array<Ready, 1> unused;
+  LEND_TRYV(check(unused));
+  static_cast<void>(take_wake());
+  bool const has_found = poll_queues() > 0;
+  look_around();
+  return has_found;
+}
+
 Result<bool> SetState::arm_for_program() noexcept {
+  if (!origin_.is_inherited() && has_news()) return false;
+  LEND_TRY(is_armed, arm_beside_news());
+  return is_armed && !has_news();
+}
+
+Result<bool> SetState::arm_beside_news() noexcept {
   std::array<Ready, 1> unused;
   LEND_TRYV(check(unused));
   read_counter(wake_.get());
-  if (has_news() || is_woken_.load(std::memory_order_acquire)) return false;
+  if (is_woken_.load(std::memory_order_acquire)) return false;
   for (auto const& queue : queues_) queue->take_events();
   if (!arm())
     return Error{Errc::system_failed,
@@ -238,7 +253,7 @@ Result<bool> SetState::arm_for_program() noexcept {
   // What came before raises no event.
   bool const has_found = poll_queues() > 0;
   look_around();
-  if (has_found || has_news()) return false;
+  if (has_found) return false;
   asks_device_ = asks_managers_ = true;
   set_timer(next_look());
   return true;

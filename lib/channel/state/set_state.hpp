@@ -68,6 +68,9 @@ class SetState final
   [[nodiscard]] Result<std::span<Ready>> wait(std::span<Ready> into, Deadline deadline,
                                               Look && look) noexcept;
   [[nodiscard]] Result<bool> arm_for_program() noexcept;
+  // Those of SetCalls: news that are not listed stay.
+  [[nodiscard]] Result<bool> poll_without_list() noexcept;
+  [[nodiscard]] Result<bool> arm_beside_news() noexcept;
   [[nodiscard]] int descriptor() const noexcept {
     return epoll_.get();
   }

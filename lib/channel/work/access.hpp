@@ -91,6 +91,10 @@ struct SetAccess {
                                               Look&& look) const noexcept {
     return state_.wait(into, deadline, std::forward<Look>(look));
   }
+  [[nodiscard]] Result<bool> poll_without_list() const noexcept {
+    return state_.poll_without_list();
+  }
+  [[nodiscard]] Result<bool> arm_beside_news() const noexcept { return state_.arm_beside_news(); }
 
  private:
   SetState& state_;
