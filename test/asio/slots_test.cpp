@@ -9,12 +9,14 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <variant>
 
 #include "asio/streams.hpp"
+#include "asio/waits.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -97,6 +99,56 @@ TEST_CASE("of a read and a timer the first one ends the other, and no byte is lo
   run(io);
   CHECK(reads == 1);
   CHECK(bytes == 4);
+}
+
+TEST_CASE("a cancellation slot ends its wait alone, and the work goes on", "[asio]") {
+  auto const type =
+      GENERATE(cancellation_type::terminal, cancellation_type::partial, cancellation_type::total);
+  WaitsInSet served;
+  net::io_context io;
+  auto waits = served.waits(io);
+  PollingScope scope{served.servers[0]};
+  auto one = must(scope.post_receive(served.place(0)));
+  auto other = must(scope.post_receive(served.place(1)));
+  Awaited of_one, of_other;
+  net::cancellation_signal signal, unused;
+  waits.async_wait(one, bind_cancellation_slot(signal.slot(), of_one.note()));
+  waits.async_wait(other, bind_cancellation_slot(unused.slot(), of_other.note()));
+  REQUIRE(io.run_for(20ms) > 0);
+  signal.emit(type);
+  CHECK(of_one.calls == 0);  // never inside the call
+  run_until(io, [&] { return of_one.calls > 0; });
+  CHECK(of_one.code == net::error::operation_aborted);
+  CHECK(of_other.calls == 0);
+  signal.emit(type);  // of nothing
+  waits.async_wait(one, of_one.note());
+  served.send(0);
+  served.send(0);
+  run(io);
+  CHECK(of_one.bytes == 8);
+  CHECK(of_other.bytes == 8);
+}
+
+TEST_CASE("of a wait and a timer the first one ends the other, and no message is lost", "[asio]") {
+  using namespace net::experimental::awaitable_operators;
+  WaitsInSet served;
+  net::io_context io;
+  auto waits = served.waits(io);
+  PollingScope scope{served.servers[0]};
+  auto work = must(scope.post_receive(served.place(0)));
+  std::string first;
+  auto const wait = [&](std::chrono::milliseconds time) -> net::awaitable<void> {
+    net::steady_timer timer{co_await net::this_coro::executor, time};
+    auto const winner =
+        co_await (waits.async_wait(work, use_awaitable) || timer.async_wait(use_awaitable));
+    first += winner.index() == 0 ? 'w' : 't';
+  };
+  spawn(io, wait(10ms));
+  run(io);
+  served.send(0);
+  spawn(io, wait(60s));
+  run(io);
+  CHECK(first == "tw");
 }
 
 TEST_CASE("a cancellation slot ends an accept at once, also one that waits for its turn",

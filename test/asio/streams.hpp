@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "support/patience.hpp"
 #include "support/scenarios.hpp"
 #include "support/two_ends.hpp"
 #include "transport/channel_ends.hpp"
@@ -25,9 +26,6 @@ namespace net = boost::asio;
 using boost::system::error_code;
 using net::use_awaitable;
 using namespace std::chrono_literals;
-
-/// Of tests that fail: those that pass need far less.
-inline constexpr auto patience = 60s;
 
 /// Of the soft device, or of the one under test.
 inline ProtectionDomain domain_of_test() {

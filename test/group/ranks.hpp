@@ -4,6 +4,7 @@
 
 #include <lend/group.hpp>
 
+#include "support/patience.hpp"
 #include "support/two_ends.hpp"
 
 #include <unistd.h>
@@ -21,8 +22,6 @@
 #include <vector>
 
 namespace lend::test {
-
-inline constexpr std::chrono::seconds patience{60};
 
 /// Of a desk that no other test has.
 inline std::string desk_name() {

@@ -17,7 +17,7 @@ ROOMS = {
     "network": "base verbs channel", "launch": "base network", "flow": "base verbs channel",
     "group": "base observe verbs channel flow network launch", "transport": "base observe verbs channel flow network",
     "stream": "base transport",
-    "asio": "base network verbs transport stream",
+    "asio": "base network verbs channel transport stream group",
     "preload": "base verbs soft", "command": "base verbs", "run": "base command launch", "open_device": "base verbs soft",
     "doctor": "base verbs soft channel network open_device",
     "tools": "base command observe verbs soft channel network open_device doctor cm",
@@ -48,7 +48,8 @@ UMBRELLAS = {  # bring in all headers of their rooms
     "include/lend/group.hpp": "launch group".split(),
 }
 OWN_NAMESPACE = "base observe verbs channel flow soft network launch group transport stream cm preload command run doctor tools".split()  # rooms whose internal names are in lend::<room>
-BY_NAME_ONLY = {"include/lend/channel/unsafe.hpp", "include/lend/group/mpi.hpp"}  # whoever wants it asks for it
+# Whoever wants it asks for it.
+BY_NAME_ONLY = {"include/lend/channel/set_calls.hpp", "include/lend/channel/unsafe.hpp", "include/lend/group/mpi.hpp"}
 # Foreign headers, and where they may be seen.
 FOREIGN = {
     r"infiniband/": r"lib/(verbs|soft|cm|preload)/|test/(soft|bench|verbs|cm|preload|two_process)/",
