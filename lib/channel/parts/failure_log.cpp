@@ -55,10 +55,15 @@ void FailureLog::add_own_cause(Error const& reason) noexcept {
   cause_is_own_ = true;
 }
 
-void FailureLog::add_loss(Error const& loss) noexcept {
+void FailureLog::add_loss(Error const& loss, bool is_of_peer) noexcept {
   if (std::exchange(has_loss_, true)) return;
-  cause_is_loss_ = !first_cause_ || (!cause_is_own_ && shows_loss(*first_cause_));
+  loss_is_of_peer_ = is_of_peer;
+  cause_is_loss_ = !first_cause_ || (!cause_is_own_ && comes_of_loss(*first_cause_));
   if (cause_is_loss_) first_cause_ = loss;
+}
+
+bool FailureLog::comes_of_loss(Error const& failure) const noexcept {
+  return shows_loss(failure) || (loss_is_of_peer_ && is_refusal(failure));
 }
 
 Error FailureLog::broken_error() const noexcept {
@@ -74,7 +79,7 @@ bool FailureLog::is_cause_of(WorkStatus status) const noexcept {
 }
 
 Error FailureLog::explained(Error const& failure) const noexcept {
-  if (cause_is_loss_ && shows_loss(failure)) {
+  if (cause_is_loss_ && comes_of_loss(failure)) {
     WorkFailure const* const of = base::ErrorAccess::request_of(failure);
     if (of == nullptr) return *first_cause_;
     WorkFailure subject = *of;

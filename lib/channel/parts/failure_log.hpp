@@ -44,8 +44,9 @@ class FailureLog {
   /// the abort reveals a better one.
   void add_own_cause(Error const& reason) noexcept;
   /// The same with what the source of losses says. It replaces a cause that only shows that: that
-  /// the peer did not answer, or a flush.
-  void add_loss(Error const& loss) noexcept;
+  /// the peer did not answer, or a flush; and if it is the peer that is lost, that its device
+  /// refused.
+  void add_loss(Error const& loss, bool is_of_peer) noexcept;
   /// Whether the source of losses has been told that the channel is broken.
   [[nodiscard]] bool has_loss() const noexcept { return has_loss_; }
   /// Whether add_cause() would take a cause that is no flush.
@@ -71,11 +72,15 @@ class FailureLog {
   static void keep(ScopeRecord& scope, Error const& failure, std::uint64_t number) noexcept;
 
  private:
+  /// Whether what the source of losses says explains it.
+  [[nodiscard]] bool comes_of_loss(Error const& failure) const noexcept;
+
   Error last_error_{};
   std::optional<Error> first_cause_{};
   bool cause_is_own_ = false;
   bool has_loss_ = false;
   bool cause_is_loss_ = false;
+  bool loss_is_of_peer_ = false;
   std::uint64_t failures_seen_ = 0;  // failed completions, and refused requests of batches
 };
 

@@ -16,6 +16,14 @@ namespace lend::channel {
   return failure.work() != nullptr && class_of(failure.work()->status) == FailureClass::delivery;
 }
 
+/// Whether the peer's device refused the work. A process that is killed does so, too: its memory
+/// goes before its queue pairs, which Linux destroys in the order in which they are older.
+/// Source: Linux drivers/infiniband/core/rdma_core.c, alloc_commit_idr_uobject() and
+/// __uverbs_cleanup_ufile(); seen on SoftRoCE of 6.1.
+[[nodiscard]] inline bool is_refusal(Error const& failure) noexcept {
+  return failure.work() != nullptr && class_of(failure.work()->status) == FailureClass::remote;
+}
+
 /// Called while no call of the program is inside a channel of the set, as calls of the program are:
 /// it may poll the set and end channels, by ChannelState::end_by_loss().
 class LossSource {

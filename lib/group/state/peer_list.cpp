@@ -6,10 +6,22 @@
 #include <group/state/peers_state.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace lend::group {
+
+namespace {
+
+// How long a process that was killed may go on answering, whose memory is gone. It takes some ms,
+// and longer where it gets no CPU.
+constexpr std::chrono::milliseconds ending_bound{500};
+constexpr std::chrono::milliseconds between_questions{1};
+constexpr std::chrono::seconds answer_bound{10};
+
+}  // namespace
 
 std::uint64_t PeerList::add(PeersState& peers) {
   auto const place = static_cast<std::size_t>(std::ranges::find(all_, nullptr) - all_.begin());
@@ -44,6 +56,12 @@ Error PeerList::lost(std::uint32_t rank, Error const& why) noexcept {
         {Reason::left, rank, own},
         Error{Errc::peer_lost, name + " has left the group, and work with it is outstanding"}
             .with_cause(why));
+  if (channel::is_refusal(why) && has_ended(rank))
+    return group_.failure().detected(
+        {Reason::lost, rank, own},
+        Error{Errc::peer_lost, name + " is lost: its device refused work with its memory, and "
+                                      "then did not answer"}
+            .with_cause(why));
   if (channel::shows_loss(why))
     return group_.failure().detected(
         {Reason::lost, rank, own},
@@ -53,6 +71,31 @@ Error PeerList::lost(std::uint32_t rank, Error const& why) noexcept {
       Error{Errc::channel_broken,
             "this rank's work with " + name + " has ended, and broke the group: " + why.message()}
           .with_cause(why));
+}
+
+bool PeerList::has_ended(std::uint32_t rank) noexcept {
+  if (!group_.links().has(rank)) return false;
+  Link& link = group_.links()[rank];
+  auto const bound = within(ending_bound);
+  auto const limit = within(answer_bound);
+  auto const has_told = [&link] {  // one that lives learns of the refusal, too, and tells
+    static_cast<void>(link.take_arrivals());
+    return link.fault().has_value() || link.peer_has_left();
+  };
+  do {
+    link.forget_answer();
+    if (has_told()) return false;
+    if (!link.ask()) return link.failure() != nullptr;
+    // It is answered, or the device finds that nobody does.
+    while (!link.has_answer()) {
+      if (limit.has_passed()) return true;
+      std::this_thread::sleep_for(between_questions);
+    }
+    if (has_told()) return false;
+    if (link.failure() != nullptr) return true;
+    std::this_thread::sleep_for(between_questions);
+  } while (!bound.has_passed());
+  return false;
 }
 
 Result<void> PeerList::check() noexcept {
@@ -85,10 +128,13 @@ void PeerList::note_end(std::uint64_t tag, Error const& why) noexcept {
 void PeerList::end_all(Error const& why) noexcept {
   if (std::ranges::all_of(all_, [](auto const* each) { return each == nullptr; })) return;
   static_cast<void>(group_.links().poll());  // what has come counts
+  auto const lost = group_.failure().lost_rank();
   for (PeersState* const peers : all_)
     if (peers != nullptr)
-      for (Channel& channel : peers->channels())
-        channel::ChannelState::of(channel).end_by_loss(why);
+      for (Channel& channel : peers->channels()) {
+        auto& state = channel::ChannelState::of(channel);
+        state.end_by_loss(why, lost == static_cast<std::uint32_t>(state.tag()));
+      }
 }
 
 }  // namespace lend::group

@@ -42,6 +42,8 @@ class PeerList final : private channel::LossSource {
   void note_end(std::uint64_t tag, Error const& why) noexcept override;
   /// Null: it is gone.
   [[nodiscard]] Channel* find(std::uint64_t tag) const noexcept;
+  /// Whether a rank whose device has refused work has ended, or is about to: its memory goes first.
+  [[nodiscard]] bool has_ended(std::uint32_t rank) noexcept;
   /// What the others learn of a channel to `rank` that broke, or is about to end, by `why`.
   [[nodiscard]] Error lost(std::uint32_t rank, Error const& why) noexcept;
 
