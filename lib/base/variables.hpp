@@ -32,9 +32,7 @@ inline constexpr auto variables = std::to_array<KnownVariable>({
     {"LEND_ACK_RETRIES", "How often a device repeats what was not acknowledged: 0 to 7.", "0 to 7"},
     {"LEND_KEEP_ALIVE", "How often an end that waits asks for its peer: 1ms to 1h, or 0: never.",
      "0, or 1ms to 1h, with a unit (ms, s, m or h)"},
-    {"LEND_METRICS",
-     "If 1, all channels of this process count, for metrics_text(). If a directory, lend top reads "
-     "there what they count.",
+    {"LEND_METRICS", "1 has all channels count, for metrics_text(); a directory also for lend top.",
      "0, 1, or a directory with a / in it, such as ./metrics"},
     {"LEND_RECORD",
      "A directory in which channels of lend keep their last events, for lend trace."},

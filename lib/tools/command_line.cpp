@@ -72,18 +72,6 @@ constexpr command::About about_trace{
     "\n"
     "Exit status: 0; 1 if the output cannot be written; 2 if what is named is no recording."};
 
-constexpr command::About about_top{
-    "lend top [--every D] [--count N] DIRECTORY|FILE…\n"
-    "lend top --format F [--write FILE] [--every D] [--count N] DIRECTORY|FILE…",
-    "Shows what processes do that count where LEND_METRICS names a directory: how many requests "
-    "ended in a second, how many of them failed, their bytes and how long they took. On a terminal "
-    "it goes on until Ctrl-C, or until all have ended; elsewhere it prints one table. With "
-    "--format it prints what all have counted together, those too that have ended.",
-    "Example:\n"
-    "  LEND_METRICS=/dev/shm/metrics ./program & lend top /dev/shm/metrics\n"
-    "\n"
-    "Exit status: 0; 1 if the output cannot be written; 2 if what is named has no metrics."};
-
 constexpr command::About about_explain{
     "lend explain [NAME]",
     "Says what a name means, and what to do. A NAME is a code of lend, a status of a completion, "
@@ -111,6 +99,18 @@ Result<void> check_doctor(CommandLine& line, std::vector<std::string> const& wor
     return refusal("doctor takes an address, --capture or --replay, not two");
   return success();
 }
+
+constexpr command::About about_top{
+    "lend top [--every D] [--count N] DIRECTORY|FILE…\n"
+    "lend top --format F [--write FILE] [--every D] [--count N] DIRECTORY|FILE…",
+    "Shows what processes do that count where LEND_METRICS names a directory: how many requests "
+    "ended in a second, how many of them failed, their bytes and how long they took. On a terminal "
+    "it goes on until Ctrl-C, or until all have ended; elsewhere it prints one table. With "
+    "--format it prints what all have counted together, those too that have ended.",
+    "Example:\n"
+    "  LEND_METRICS=/dev/shm/metrics ./program & lend top /dev/shm/metrics\n"
+    "\n"
+    "Exit status: 0; 1 if the output cannot be written; 2 if what is named has no metrics."};
 
 /// All commands, with what their words are put into.
 class Parser {

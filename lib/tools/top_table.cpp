@@ -4,8 +4,10 @@
 #include <tools/top_table.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 
 namespace lend::tools {
 
@@ -45,7 +47,7 @@ std::string p99_of(Work const& work, std::uint64_t all) {
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < observe::latency_bounds; ++i)
     if ((below += work.latencies[i]) * 100 >= all * 99)
-      return std::to_string(observe::latency_bound(i).count() / 1000);
+      return "<" + std::to_string(observe::latency_bound(i).count() / 1000);
   return ">" + std::to_string(observe::latency_bound(observe::latency_bounds - 1).count() / 1000);
 }
 
@@ -54,21 +56,24 @@ class Table {
   explicit Table(double seconds) : seconds_{seconds} {}
 
   void begin(ProcessCounts const& process) {
-    process_ = formatted("%8u %-15s ", process.process, process.program.c_str());
+    process_ = formatted("%7u %-9.9s ", process.process, process.program.c_str());
   }
-  void add(std::string const& name, std::string const& channels, Work const& work) {
-    auto const timed = std::accumulate(work.latencies.begin(), work.latencies.end(), std::uint64_t{0});
+  void add(std::string const& name, observe::ChannelCounts const& channels, Work const& work) {
+    auto const timed =
+        std::accumulate(work.latencies.begin(), work.latencies.end(), std::uint64_t{0});
     auto const rate = [this](std::uint64_t count) { return double(count) / seconds_; };
-    text_ += process_ + formatted("%-15s %14s %10.0f %8.0f %9.1f ", name.c_str(), channels.c_str(),
+    text_ += process_ + formatted("%-9.9s %5llu %6llu %8.0f %6.0f %7.1f ", name.c_str(),
+                                  static_cast<unsigned long long>(channels.working),
+                                  static_cast<unsigned long long>(channels.broken),
                                   rate(work.done), rate(work.failed), rate(work.bytes) / 1e6);
-    text_ += timed == 0 ? formatted("%9s %8s", "-", "-")
-                        : formatted("%9.2f %8s", work.seconds / double(timed) * 1e6,
+    text_ += timed == 0 ? formatted("%7s %7s", "-", "-")
+                        : formatted("%7.2f %7s", work.seconds / double(timed) * 1e6,
                                     p99_of(work, timed).c_str());
     text_ += '\n';
   }
   [[nodiscard]] static std::string head() {
-    return formatted("%8s %-15s %-15s %14s %10s %8s %9s %9s %8s\n", "PID", "PROGRAM", "NAME",
-                     "CHANNELS", "DONE/s", "FAILED/s", "MB/s", "MEAN us", "P99 us<");
+    return formatted("%7s %-9s %-9s %5s %6s %8s %6s %7s %7s %7s\n", "PID", "PROGRAM", "NAME",
+                     "CHANS", "BROKEN", "DONE/s", "FAIL/s", "MB/s", "MEAN us", "P99 us");
   }
   [[nodiscard]] std::string text() && { return std::move(text_); }
 
@@ -84,20 +89,18 @@ void add_channels(Table& table, Counts const& now, Counts const& before) {
     auto const work = work_of(totals, was == before.series.end() ? Totals{} : was->totals);
     auto const& channels = totals.channels;
     if (channels.working + channels.broken == 0 && work.done + work.failed == 0) continue;
-    auto count = std::to_string(channels.working);
-    if (channels.broken != 0) count += " + " + std::to_string(channels.broken) + " broken";
-    table.add(name.empty() ? "-" : name.substr(0, 15), count, work);
+    table.add(name.empty() ? "-" : name, channels, work);
   }
 }
 
 void add_tallies(Table& table, Tallies const& now, Tallies const& before) {
   if (now.sent + now.received != 0)
-    table.add("(messages)", "",
+    table.add("messages", {},
               {.done = more(now.sent, before.sent) + more(now.received, before.received),
                .bytes = more(now.sent_bytes, before.sent_bytes) +
                         more(now.received_bytes, before.received_bytes)});
   if (now.succeeded + now.failed != 0)
-    table.add("(group calls)", "", {.done = more(now.succeeded, before.succeeded),
+    table.add("calls", {}, {.done = more(now.succeeded, before.succeeded),
                                     .failed = more(now.failed, before.failed)});
 }
 

@@ -13,8 +13,8 @@ namespace lend::tools {
 /// Of each file what it says.
 using Looked = std::map<std::string, observe::ProcessCounts>;
 
-/// A row for each name of each process that runs, and for its transports and groups, if they have
-/// counted anything.
+/// A row for each name of each process that runs, and one each for the messages of its transports
+/// and the calls of its groups, if it has counted any. 80 columns.
 [[nodiscard]] std::string top_table(Looked const& before, Looked const& now, double seconds,
                                     command::Look look);
 

@@ -393,8 +393,8 @@ def top():
         check("top --format has what a process counts", posted in said, said)
         table = run("top", "--every", "10ms", "--count", "2", folder)
         rows = [line.split() for line in table.stdout.splitlines() if line.split()[0] == str(program.pid)]
-        check("a row for each of two looks", len(rows) == 2 and all(row[1:4] == ["observe_test", "-", "2"] for row in rows) and
-              table.stdout.startswith("1 running, 0 ended"), table)
+        check("a row for each of two looks", len(rows) == 2 and all(row[1:5] == ["observe_t", "-", "2", "0"] for row in rows) and
+              max(map(len, table.stdout.splitlines())) <= 80 and table.stdout.startswith("1 running, 0 ended"), table)
         written = f"{folder}/lend.prom"
         done = run("top", "--format", "json", "--write", written, "--every", "1ms", "--count", "3", folder)
         series = json.loads(open(written, encoding="utf-8").read())["series"]
@@ -412,7 +412,7 @@ def top():
         check("a killed process has ended", after.stdout.startswith("0 running, 1 ended") and
               posted in run("top", "--format", "prometheus", folder).stdout, after)
         endless.terminate()
-        check("SIGTERM ends top", endless.wait(timeout=60) == 0)
+        check("SIGTERM ends top", endless.wait(timeout=60) == 0, endless.args)
 
 
 def unwritable(folder):
