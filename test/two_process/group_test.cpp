@@ -5,9 +5,9 @@
 // one, or before or after its n-th post. The others end as soon as they know.
 #include <lend/group.hpp>
 
-#include "support/peer_process.hpp"
 #include "support/seed.hpp"
 #include "support/thorough.hpp"
+#include "two_process/group_ranks.hpp"
 
 #include <infiniband/verbs.h>
 #include <sys/time.h>
@@ -22,50 +22,14 @@
 #include <thread>
 #include <vector>
 
-using namespace lend;
-using namespace lend::test;
 using namespace std::chrono_literals;
+
+namespace lend::test::eight_ranks {
 
 namespace {
 
-constexpr std::uint32_t size = 8, victim = 3;
 constexpr std::size_t few_values = 5;      // too long for notes, which are not posted
 constexpr std::size_t long_values = 3000;  // too long for messages
-constexpr auto call_limit = 120s;          // ends a call only if no loss does
-
-/// SoftRoCE answers by a kernel thread, which on a guest's CPUs waits for eight ranks that spin: a
-/// rank that lives was lost after half a second. There, such threads have four seconds.
-GroupOptions options_for(Context const& context) {
-  GroupOptions options;
-  options.keep_alive = 20ms;
-  if (context.kind() != DeviceKind::soft) options.connection.ack_timeout = 8 * ack_timeout_unasked;
-  return options;
-}
-
-/// Cards of all ranks for all ranks go over the wires to the test, which passes them on.
-Group join(Wire const& wire, std::uint32_t rank, ProtectionDomain const& domain,
-           GroupLinks links = GroupLinks::all) {
-  GroupOptions options = options_for(domain.context());
-  options.links = links;
-  auto prepared = must(PreparedGroup::prepare(domain, rank, size, options));
-  std::vector<RankCard> theirs(size);
-  for (RankCard const& each : prepared.cards()) REQUIRE(wire.put(each.encode()));
-  for (std::uint32_t i = 0; i < size; ++i) {
-    std::array<std::byte, RankCard::encoded_size> bytes{};
-    REQUIRE(wire.take(bytes));
-    if (prepared.cards()[i] != RankCard{}) theirs[i] = must(RankCard::decode(bytes));
-  }
-  return must(std::move(prepared).handshake(theirs));
-}
-
-void pass_on(std::vector<std::unique_ptr<PeerProcess>> const& ranks) {
-  using Encoded = std::array<std::byte, RankCard::encoded_size>;
-  std::vector<std::array<Encoded, size>> from(size);
-  for (std::uint32_t i = 0; i < size; ++i)
-    for (Encoded& bytes : from[i]) REQUIRE(ranks[i]->wire().take(bytes));
-  for (std::uint32_t to = 0; to < size; ++to)
-    for (std::uint32_t i = 0; i < size; ++i) REQUIRE(ranks[to]->wire().put(from[i][to]));
-}
 
 /// When the victim is killed: before that call, after that time, or at that post. After a time
 /// `second` is, too, a little later.
@@ -385,67 +349,6 @@ TEST_CASE("every rank names the one that was killed in an epoch of a window", "[
   for (Death const& death : deaths) check(death);
 }
 
-// A process that is killed loses its memory before its queue pairs: its device refuses first.
-TEST_CASE("a peer that refuses work is lost if it ends then, and else this rank has failed",
-          "[two_process][every_kernel]") {
-  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
-  bool does_end = true;
-  SECTION("it ends") {}
-  SECTION("it lives") { does_end = false; }
-  std::vector<std::unique_ptr<PeerProcess>> ranks;
-  for (std::uint32_t rank = 0; rank < size; ++rank)
-    ranks.push_back(std::make_unique<PeerProcess>([rank, does_end](Wire const& wire) {
-      ProtectionDomain const domain = must(open_test_device().allocate_protection_domain());
-      Group group = join(wire, rank, domain);
-      std::array const sides{(rank + size - 1) % size, (rank + 1) % size};
-      auto peers = must(Peers::connect(group, sides, within(call_limit)));
-      auto own = must(domain.allocate<std::uint64_t>(8));
-      auto exposed = must(domain.allocate(64));
-      auto exposure = std::make_optional(must(exposed.unsafe_expose(RemoteAccess::all)));
-      auto const key = exposure->remote().encode();
-      std::array<std::byte, size * std::tuple_size_v<decltype(key)>> keys{};
-      must(group.allgather(key, keys, within(call_limit)));
-      if (rank == victim) {
-        exposure.reset();
-        must(group.barrier(within(call_limit)));
-        if (does_end) {
-          std::this_thread::sleep_for(50ms);
-          ::raise(SIGKILL);
-        }
-        REQUIRE(error_of(group.barrier(within(call_limit))) == Errc::channel_broken);
-        REQUIRE(!group.lost_rank());
-        return 0;
-      }
-      must(group.barrier(within(call_limit)));
-      if (rank + 1 != victim) {
-        auto const why = error_of(group.barrier(within(call_limit)));
-        REQUIRE(why == (does_end ? Errc::peer_lost : Errc::channel_broken));
-        REQUIRE(group.lost_rank() == (does_end ? std::optional{victim} : std::nullopt));
-        return 0;
-      }
-      std::array<std::byte, std::tuple_size_v<decltype(key)>> theirs{};
-      std::memcpy(theirs.data(), &keys[victim * theirs.size()], theirs.size());
-      PeerScope scope{peers};
-      auto to = must(scope.on(victim));
-      auto written = must(to->post_write({own.gather(0, 8), must(RemoteRegion::decode(theirs))}));
-      auto const why = error_of(written.wait(within(call_limit)));
-      static_cast<void>(scope.finish());
-      CAPTURE(why.message());
-      REQUIRE(own.region().loans() == 0);
-      REQUIRE(group.lost_rank() == (does_end ? std::optional{victim} : std::nullopt));
-      if (does_end)
-        REQUIRE(why == Errc::peer_lost);
-      else
-        REQUIRE((why.work() != nullptr && why.work()->status == WorkStatus::remote_access));
-      return 0;
-    }));
-  pass_on(ranks);
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    CAPTURE(rank, does_end);
-    CHECK(ranks[rank]->exit_status() == (does_end && rank == victim ? 128 + SIGKILL : 0));
-  }
-}
-
 // By hand: it takes minutes.
 TEST_CASE("who waits for a neighbour names the one that was killed at any of its 200 posts",
           "[.]") {
@@ -459,3 +362,5 @@ TEST_CASE("every rank names the one that was killed at any of its first 200 post
   for (std::uint32_t post = 1; post <= 200; ++post)
     for (bool const is_posted : {false, true}) check({.at_post = post, .is_posted = is_posted});
 }
+
+}  // namespace lend::test::eight_ranks

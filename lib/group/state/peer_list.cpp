@@ -86,7 +86,7 @@ bool PeerList::has_ended(std::uint32_t rank) noexcept {
     link.forget_answer();
     if (has_told()) return false;
     if (!link.ask()) return link.failure() != nullptr;
-    // It is answered, or the device finds that nobody does.
+    // It is answered, or the device finds that no answer comes.
     while (!link.has_answer()) {
       if (limit.has_passed()) return true;
       std::this_thread::sleep_for(between_questions);
