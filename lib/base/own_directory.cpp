@@ -54,8 +54,8 @@ std::string defect_of_own_directory(std::string const& path, std::string_view wh
   above = above.parent_path();
   if (above.empty()) above = ".";
   if (::access(above.c_str(), W_OK | X_OK) == 0) return "";
-  return "mkdir of " + path + " for " + std::string{what} + " would fail: " +
-         Error::from_errno(above.string(), errno).message();
+  return "mkdir of " + path + " for " + std::string{what} +
+         " would fail: " + Error::from_errno(above.string(), errno).message();
 }
 
 }  // namespace lend::base

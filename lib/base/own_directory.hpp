@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A directory of the user's, in which lend keeps files that nobody else may change. Any thread.
+// A directory of the user's, in which lend keeps files that no other user may change. Any thread.
 #pragma once
 
 #include <lend/base/export.hpp>

@@ -42,10 +42,10 @@ class Reader {
     if (::fstat(file_.get(), &facts) != 0) return Error::from_errno("fstat of " + path_, errno);
     if (!S_ISREG(facts.st_mode)) return refused(path_, "is no file");
     // Before it is read: what a process counted until its end is then told.
-    bool const is_running =
-        ::flock(file_.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    bool const is_running = ::flock(file_.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
     ::flock(file_.get(), LOCK_UN);
-    if (facts.st_size < static_cast<off_t>(counts_bytes)) return refused(path_, "is truncated, or none of metrics");
+    if (facts.st_size < static_cast<off_t>(counts_bytes))
+      return refused(path_, "is truncated, or none of metrics");
     for (int i = 0;; ++i) {
       LEND_TRYV(read_at(0, &header_, sizeof header_));
       LEND_TRYV(check());
@@ -112,7 +112,8 @@ class Reader {
       if (header_.observers[i] < counting_place) continue;
       std::size_t const series = header_.observers[i] - counting_place;
       if (series >= header_.names) return refused(path_, "is damaged: a block in it has no name");
-      LEND_TRYV(add_observer(observers_begin + i * observer_stride, read.counts.series[series].totals));
+      LEND_TRYV(
+          add_observer(observers_begin + i * observer_stride, read.counts.series[series].totals));
     }
     for (std::size_t i = 0; i < tallies_max; ++i) {
       if (header_.tallies[i] < counting_place) continue;

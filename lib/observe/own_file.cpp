@@ -73,8 +73,8 @@ Result<OwnFile> make_own_file(std::string const& path, FileKind const& kind,
     if (error != EEXIST)
       return Error::from_errno("mmap or linkat of the " + one + ' ' + name, error);
   }
-  return Error{Errc::exhausted, path + " is full of " + std::string{kind.many} +
-                                    ": remove old ones"};
+  return Error{Errc::exhausted,
+               path + " is full of " + std::string{kind.many} + ": remove old ones"};
 }
 
 }  // namespace lend::observe

@@ -20,11 +20,11 @@ namespace lend::observe {
 
 /// What files of one kind have in common.
 struct FileKind {
-  std::string_view many;        ///< "recordings"
-  std::string_view one;         ///< "recording"
-  std::string_view ending;      ///< of their names
-  std::size_t bytes;            ///< of each
-  std::size_t with_space;       ///< the first of these: a store without space is a SIGBUS
+  std::string_view many;                ///< "recordings"
+  std::string_view one;                 ///< "recording"
+  std::string_view ending;              ///< of their names
+  std::size_t bytes;                    ///< of each
+  std::size_t with_space;               ///< the first of these: a store without space is a SIGBUS
   std::atomic<std::uint32_t>& numbers;  ///< how many this process has made
 };
 

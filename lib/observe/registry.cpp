@@ -125,7 +125,8 @@ void Registry::make_file() noexcept try {
 
 void Registry::leave_file_to_parent() noexcept {
   Registry* const of_parent = current.load(std::memory_order_acquire);
-  CountsFile* const its = of_parent != nullptr ? of_parent->file_.load(std::memory_order_acquire) : nullptr;
+  CountsFile* const its =
+      of_parent != nullptr ? of_parent->file_.load(std::memory_order_acquire) : nullptr;
   if (its != nullptr) its->be_private();
 }
 

@@ -63,7 +63,7 @@ class Registry {
   Counts ended_{};
   Observer* first_observer_ = nullptr;
   Tally* first_tally_ = nullptr;
-  bool has_tried_ = false;  // to make a file
+  bool has_tried_ = false;                  // to make a file
   std::atomic<CountsFile*> file_{nullptr};  // never destroyed: it is mapped while blocks may count
 };
 

@@ -173,7 +173,8 @@ class Parser {
   command::CommandLine::Take take_interval() {
     return [this](std::string const& text) -> Result<void> {
       auto const time = command::time_in(text);
-      if (!time) return refusal("--every takes a time such as 500ms or 15s, not " + base::shown(text));
+      if (!time)
+        return refusal("--every takes a time such as 500ms or 15s, not " + base::shown(text));
       line_.top.every = *time;
       return success();
     };
@@ -207,8 +208,7 @@ class Parser {
 
   Result<void> finish(std::string_view command) {
     if (command == "help") return finish_help();
-    constexpr auto names =
-        std::to_array<std::string_view>(
+    constexpr auto names = std::to_array<std::string_view>(
         {"doctor", "info", "bench", "run", "trace", "top", "explain"});
     line_.command = static_cast<Command>(std::ranges::find(names, command) - names.begin());
     switch (line_.command) {

@@ -49,7 +49,8 @@ int print(std::string const& text) {
 int replace(std::string const& path, std::string const& text) {
   auto const unfinished = path + ".new";
   std::FILE* const file = std::fopen(unfinished.c_str(), "we");
-  bool is_written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  bool is_written =
+      file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   if (file != nullptr) is_written = std::fclose(file) == 0 && is_written;
   if (is_written && std::rename(unfinished.c_str(), path.c_str()) == 0) return 0;
   auto const why = Error::from_errno("writing of " + path, errno);
@@ -63,10 +64,9 @@ int export_text(CommandLine const& line) {
     auto const looked = look_at(line.paths);
     if (looked.has_error()) return complain(looked.error(), status_of_usage);
     auto const text = text_of(sum_of(looked.value()), *line.top.format);
-    int const status =
-        line.top.write_to.empty() ? print(text) : replace(line.top.write_to, text);
-    bool const is_last = line.top.write_to.empty() ? times >= line.top.count.value_or(1)
-                                                   : times == line.top.count;
+    int const status = line.top.write_to.empty() ? print(text) : replace(line.top.write_to, text);
+    bool const is_last =
+        line.top.write_to.empty() ? times >= line.top.count.value_or(1) : times == line.top.count;
     if (status != 0 || is_last || signal.comes_within(line.top.every)) return status;
   }
 }

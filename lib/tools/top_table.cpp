@@ -64,8 +64,8 @@ class Table {
     auto const rate = [this](std::uint64_t count) { return double(count) / seconds_; };
     text_ += process_ + formatted("%-9.9s %5llu %6llu %8.0f %6.0f %7.1f ", name.c_str(),
                                   static_cast<unsigned long long>(channels.working),
-                                  static_cast<unsigned long long>(channels.broken),
-                                  rate(work.done), rate(work.failed), rate(work.bytes) / 1e6);
+                                  static_cast<unsigned long long>(channels.broken), rate(work.done),
+                                  rate(work.failed), rate(work.bytes) / 1e6);
     text_ += timed == 0 ? formatted("%7s %7s", "-", "-")
                         : formatted("%7.2f %7s", work.seconds / double(timed) * 1e6,
                                     p99_of(work, timed).c_str());
@@ -100,14 +100,14 @@ void add_tallies(Table& table, Tallies const& now, Tallies const& before) {
                .bytes = more(now.sent_bytes, before.sent_bytes) +
                         more(now.received_bytes, before.received_bytes)});
   if (now.succeeded + now.failed != 0)
-    table.add("calls", {}, {.done = more(now.succeeded, before.succeeded),
-                                    .failed = more(now.failed, before.failed)});
+    table.add(
+        "calls", {},
+        {.done = more(now.succeeded, before.succeeded), .failed = more(now.failed, before.failed)});
 }
 
 }  // namespace
 
-std::string top_table(Looked const& before, Looked const& now, double seconds,
-                      command::Look look) {
+std::string top_table(Looked const& before, Looked const& now, double seconds, command::Look look) {
   std::size_t running = 0;
   std::uint32_t hidden = 0;
   Table table{seconds};
@@ -123,10 +123,9 @@ std::string top_table(Looked const& before, Looked const& now, double seconds,
     add_channels(table, process.counts, counts);
     add_tallies(table, process.counts.tallies, counts.tallies);
   }
-  auto text = toned(look, command::Tone::strong, std::to_string(running) + " running, " +
-                                                    std::to_string(now.size() - running) +
-                                                    " ended, in the last " +
-                                                    formatted("%.1f s", seconds)) +
+  auto text = toned(look, command::Tone::strong,
+                    std::to_string(running) + " running, " + std::to_string(now.size() - running) +
+                        " ended, in the last " + formatted("%.1f s", seconds)) +
               '\n' + Table::head() + std::move(table).text();
   if (hidden != 0)
     text += "not in it: what " + std::to_string(hidden) +

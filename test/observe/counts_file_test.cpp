@@ -4,13 +4,13 @@
 // Method: children of fork(), which have counts and a file of their own, and wait to be killed.
 #include <lend/observe/metrics.hpp>
 
-#include <base/own_directory.hpp>
-#include <observe/counts_file.hpp>
-#include <observe/observer.hpp>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <base/own_directory.hpp>
+#include <observe/counts_file.hpp>
+#include <observe/observer.hpp>
 
 #include <array>
 #include <cstdlib>
@@ -132,16 +132,16 @@ TEST_CASE("a forked child leaves what its parent counts alone, and has a file of
           "[observe]") {
   NewDirectory const folder;
   Counting const counting{folder.path(), [] {
-    auto ends = ends_that_counted();
-    auto const child = ::fork();
-    if (child == 0) {
-      ends.reset();  // of the parent
-      auto const own = ends_that_counted();
-      ::_exit(0);
-    }
-    ::waitpid(child, nullptr, 0);
-    return ends;
-  }};
+                            auto ends = ends_that_counted();
+                            auto const child = ::fork();
+                            if (child == 0) {
+                              ends.reset();  // of the parent
+                              auto const own = ends_that_counted();
+                              ::_exit(0);
+                            }
+                            ::waitpid(child, nullptr, 0);
+                            return ends;
+                          }};
   int of_parent = 0;
   int of_child = 0;
   for (auto const& each : std::filesystem::directory_iterator{folder.path()}) {
@@ -178,17 +178,20 @@ TEST_CASE("what finds no place in the file is seen once it has ended", "[observe
   NewDirectory const folder;
   bool has_ended = false;
   SECTION("while they count") {}
-  SECTION("when they have ended") { has_ended = true; }
+  SECTION("when they have ended") {
+    has_ended = true;
+  }
   Counting const counting{folder.path(), [has_ended] {
-    auto blocks = std::make_unique<std::vector<std::unique_ptr<observe::Observer>>>();
-    for (std::size_t i = 0; i < observe::observers_max + 6; ++i) {
-      blocks->emplace_back(new observe::Observer{"many"});
-      blocks->back()->begin_channel();
-      blocks->back()->post(Operation::send);
-    }
-    if (has_ended) blocks->clear();
-    return blocks;
-  }};
+                            auto blocks =
+                                std::make_unique<std::vector<std::unique_ptr<observe::Observer>>>();
+                            for (std::size_t i = 0; i < observe::observers_max + 6; ++i) {
+                              blocks->emplace_back(new observe::Observer{"many"});
+                              blocks->back()->begin_channel();
+                              blocks->back()->post(Operation::send);
+                            }
+                            if (has_ended) blocks->clear();
+                            return blocks;
+                          }};
   auto const read = must(observe::read_counts(only_file_in(folder.path())));
   auto const posted = totals_of(read, "many").operations[sending].posted;
   CHECK(read.hidden == (has_ended ? 0 : 6));
@@ -203,7 +206,8 @@ TEST_CASE("a damaged file of metrics is refused or read", "[observe]") {
     file = only_file_in(folder.path());
   }
   std::vector<char> good(sizeof(observe::CountsHeader));
-  std::ifstream{file, std::ios::binary}.read(good.data(), static_cast<std::streamsize>(good.size()));
+  std::ifstream{file, std::ios::binary}.read(good.data(),
+                                             static_cast<std::streamsize>(good.size()));
   auto const with_header = [&file](std::vector<char> const& header) {
     std::fstream{file, std::ios::binary | std::ios::in | std::ios::out}.write(
         header.data(), static_cast<std::streamsize>(header.size()));
