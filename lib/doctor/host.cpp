@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Reading the files of a host.
 #include <base/environment.hpp>
+#include <base/own_directory.hpp>
 #include <base/standard_reserved.hpp>
 #include <base/unique_fd.hpp>
 #include <base/variables.hpp>
@@ -81,7 +82,13 @@ std::string defect_of(std::string const& name) {
   if (value.is_refused) return base::refused_because;
   if (value.text.empty()) return {};
   auto const checked = verbs::check_variable(name, value.text);
-  return checked.has_value() ? std::string{} : checked.error().message();
+  if (!checked.has_value()) return checked.error().message();
+  bool const is_directory = value.text.find('/') != value.text.npos;
+  if (name == "LEND_METRICS" && is_directory)
+    return base::defect_of_own_directory(std::string{value.text}, "metrics");
+  if (name == "LEND_RECORD")
+    return base::defect_of_own_directory(std::string{value.text}, "recordings");
+  return {};
 }
 
 std::string question_of(DeviceChoice const& choice) {

@@ -37,6 +37,8 @@ struct HistogramAccess {
     return read_count(
         of.counts_[(index + LatencyHistogram::first_place) % LatencyHistogram::bucket_count]);
   }
+  /// In nanoseconds.
+  [[nodiscard]] static double unit_of(LatencyHistogram const& of) noexcept { return of.unit_; }
 };
 
 }  // namespace lend::observe

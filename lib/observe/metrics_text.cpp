@@ -17,7 +17,7 @@ namespace lend {
 
 namespace {
 
-using observe::Series, observe::Totals;
+using observe::Counts, observe::Series, observe::Totals;
 
 enum class Kind : std::uint8_t { gauge, counter, histogram };
 
@@ -156,11 +156,11 @@ void add_operations(MetricsText& text, std::vector<Series> const& all) {
 void add_channels(MetricsText& text, std::vector<Series> const& all) {
   text.begin({Kind::gauge, "lend_channels", "Channels that count, by their state."});
   for (auto const& [name, totals] : all) {
-    text.add({{"name", name}, {"state", "working"}}, totals.working);
-    text.add({{"name", name}, {"state", "broken"}}, totals.broken);
+    text.add({{"name", name}, {"state", "working"}}, totals.channels.working);
+    text.add({{"name", name}, {"state", "broken"}}, totals.channels.broken);
   }
   text.begin({Kind::counter, "lend_channel_breaks", "Channels that broke."});
-  for (auto const& [name, totals] : all) text.add({{"name", name}}, totals.breaks);
+  for (auto const& [name, totals] : all) text.add({{"name", name}}, totals.channels.breaks);
   text.begin({Kind::counter, "lend_room_waits", "Posts that found no room and waited for it."});
   for (auto const& [name, totals] : all) text.add({{"name", name}}, totals.room_waits);
   text.begin({Kind::counter, "lend_peer_loans_begun", "Loans to peers."});
@@ -188,13 +188,16 @@ void add_tallies(MetricsText& text, observe::Tallies const& its) {
 
 }  // namespace
 
-std::string metrics_text(MetricsFormat format) {
-  auto const all = observe::Registry::of_this_process().counts();
+std::string observe::text_of(Counts const& counts, MetricsFormat format) {
   MetricsText text{format};
-  add_channels(text, all.series);
-  add_operations(text, all.series);
-  add_tallies(text, all.tallies);
+  add_channels(text, counts.series);
+  add_operations(text, counts.series);
+  add_tallies(text, counts.tallies);
   return std::move(text).end();
+}
+
+std::string metrics_text(MetricsFormat format) {
+  return observe::text_of(observe::Registry::of_this_process().counts(), format);
 }
 
 }  // namespace lend

@@ -9,6 +9,7 @@
 #include <observe/clock.hpp>
 #include <observe/counting.hpp>
 #include <observe/recorder.hpp>
+#include <observe/totals.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -26,8 +27,8 @@ inline constexpr bool is_built = false;
 inline constexpr bool is_built = true;
 #endif
 
+class CountsFile;
 class Registry;
-struct Totals;
 
 class Observer {
  public:
@@ -36,6 +37,9 @@ class Observer {
   ~Observer();
   Observer(Observer const&) = delete;
   Observer& operator=(Observer const&) = delete;
+  /// In the file of counts, if there is one. Throws std::bad_alloc.
+  [[nodiscard]] static void* operator new(std::size_t bytes);
+  static void operator delete(void* at) noexcept;
 
   /// From here on it records in `directory` if that is not empty, or says why not.
   void record_in(Result<std::string> const& directory);
@@ -44,14 +48,16 @@ class Observer {
 
   // ---- channels ----
 
-  void begin_channel() noexcept { count(working_); }
+  void begin_channel() noexcept { count(channels_.working); }
   /// A channel that had not broken.
   void break_channel() noexcept {
-    count(breaks_);
-    count(broken_);
-    count(working_, minus_one);
+    count(channels_.breaks);
+    count(channels_.broken);
+    count(channels_.working, minus_one);
   }
-  void end_channel(bool has_broken) noexcept { count(has_broken ? broken_ : working_, minus_one); }
+  void end_channel(bool has_broken) noexcept {
+    count(has_broken ? channels_.broken : channels_.working, minus_one);
+  }
   void wait_for_room() noexcept { count(metrics.room_waits); }
 
   // ---- requests ----
@@ -100,19 +106,22 @@ class Observer {
   }
 
   /// What it has counted so far, in any thread.
-  void add_to(Totals& totals) const noexcept;
+  void add_to(Totals& totals) const noexcept {
+    totals.add_counted(metrics.operations, metrics.peer_loans, metrics.room_waits, channels_);
+  }
 
   ChannelMetrics metrics{};
 
  private:
   friend class Registry;
+  friend class CountsFile;
   static constexpr auto minus_one = ~std::uint64_t{0};  // modulo 2^64
 
   Registry& registry_;
   std::size_t const series_;
   Observer* next_ = nullptr;  // of the registry
   Observer* previous_ = nullptr;
-  std::uint64_t working_ = 0, broken_ = 0, breaks_ = 0;  // channels
+  ChannelCounts channels_{};
   Clock const clock_;
   std::optional<Recorder> recorder_{};
 };
@@ -123,5 +132,7 @@ class Observer {
 
 /// Whether channels count that were not asked to: LEND_METRICS.
 [[nodiscard]] bool all_count() noexcept;
+/// In which directory others shall read what this process counts: LEND_METRICS. Empty: in none.
+[[nodiscard]] std::string_view counts_directory() noexcept;
 
 }  // namespace lend::observe

@@ -1,118 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Makes the file of a recording. Any thread; then the thread of the channel.
 #include <base/first_line.hpp>
-#include <base/unique_fd.hpp>
+#include <observe/own_file.hpp>
 #include <observe/recorder.hpp>
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <ctime>
 #include <new>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 namespace lend::observe {
 
-namespace {
-
-constexpr int names_tried = 1000;
-
-/// The end of `text`, which tells more of a path than its start.
-template <std::size_t size>
-void keep_end(std::array<char, size>& to, std::string_view text) noexcept {
-  if (text.size() >= size) text.remove_prefix(text.size() - (size - 1));
-  std::ranges::copy(text, to.begin());
-}
-
-std::string host_name() {
-  std::array<char, 64> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "host";
-  std::string text{name.data()};
-  std::ranges::replace_if(
-      text, [](char c) { return c <= ' ' || c > '~' || c == '/'; }, '_');
-  return text;
-}
-
-Result<base::UniqueFd> open_directory(std::string const& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return Error::from_errno("mkdir of " + path + " for recordings", errno);
-  base::UniqueFd directory{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
-  if (!directory && (errno == ELOOP || errno == ENOTDIR))
-    return Error{Errc::denied, path +
-                                   " is a symbolic link, or no directory: recordings go into a "
-                                   "directory of your own"};
-  if (!directory) return Error::from_errno("open of " + path + " for recordings", errno);
-  struct stat facts {};
-  if (::fstat(directory.get(), &facts) != 0)
-    return Error::from_errno("fstat of " + path + " for recordings", errno);
-  if (facts.st_uid != ::geteuid() || (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-    return Error{Errc::denied,
-                 path + (facts.st_uid != ::geteuid()
-                             ? " is another user's: recordings go into a directory of your own"
-                             : " can be written by others: `chmod go-w` it, so that no other user "
-                               "changes the recordings")};
-  return directory;
-}
-
-/// None where there is such a file, which a process left that ended while it made it.
-Result<base::UniqueFd> make_file(int directory, std::string const& name) {
-  base::UniqueFd file{
-      ::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
-  if (!file && errno == EEXIST) return file;
-  if (!file) return Error::from_errno("open of the recording " + name, errno);
-  if (int const error = ::posix_fallocate(file.get(), 0, recording_bytes); error != 0) {
-    ::unlinkat(directory, name.c_str(), 0);
-    return Error::from_errno("posix_fallocate of the recording " + name, error);
-  }
-  return file;
-}
-
-}  // namespace
-
 Result<Recorder> Recorder::create(std::string const& path, Clock const& clock) try {
-  LEND_TRY(directory, open_directory(path));
-  rlimit limit{};
-  // Beyond it the kernel sends SIGXFSZ. Source: setrlimit(2).
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < recording_bytes)
-    return Error::from_errno("a recording in " + path, EFBIG);
   static std::atomic<std::uint32_t> numbers{0};
-  std::string const stem = host_name() + '-' + std::to_string(::getpid()) + '-';
-  for (int i = 0; i < names_tried; ++i) {
-    // Relaxed: only the number counts.
-    auto const number = numbers.fetch_add(1, std::memory_order_relaxed) + 1;
-    auto const name = stem + std::to_string(number) + ".lend";
-    auto const unfinished = name + ".new";
-    LEND_TRY(file, make_file(directory.get(), unfinished));
-    if (!file) continue;
-    void* const mapped =
-        ::mmap(nullptr, recording_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-    std::optional<Recorder> recorder;
-    if (mapped != MAP_FAILED) recorder.emplace(Recorder{mapped, clock, number});
-    // It gets its name with its header complete. The number may be an earlier process's.
-    int const linked =
-        recorder ? ::linkat(directory.get(), unfinished.c_str(), directory.get(), name.c_str(), 0)
-                 : -1;
-    int const error = errno;
-    ::unlinkat(directory.get(), unfinished.c_str(), 0);
-    if (linked == 0) return std::move(*recorder);
-    if (error != EEXIST) return Error::from_errno("mmap or linkat of the recording " + name, error);
-  }
-  return Error{Errc::exhausted, path + " is full of recordings: remove old ones"};
+  FileKind const recordings{.many = "recordings",
+                            .one = "recording",
+                            .ending = ".lend",
+                            .bytes = recording_bytes,
+                            .with_space = recording_bytes,
+                            .numbers = numbers};
+  LEND_TRY(made, make_own_file(path, recordings, [&](OwnFile const& file, std::uint32_t number) {
+             begin(*new (file.mapped) Map, clock, number);
+           }));
+  return Recorder{*static_cast<Map*>(made.mapped)};
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
 }
 
-Recorder::Recorder(void* mapped, Clock const& clock, std::uint32_t number) noexcept
-    : map_{new (mapped) Map} {
-  RecordingHeader& header = map_->header;
+void Recorder::begin(Map& map, Clock const& clock, std::uint32_t number) noexcept {
+  RecordingHeader& header = map.header;
   header.channel = number;
   header.process = static_cast<std::uint32_t>(::getpid());
   header.has_counter = clock.is_counter ? 1 : 0;

@@ -56,7 +56,9 @@ class Recorder {
   [[nodiscard]] std::string last(std::uint64_t count, std::uint64_t now) const;
 
  private:
-  Recorder(void* mapped, Clock const& clock, std::uint32_t number) noexcept;
+  struct Map;
+  explicit Recorder(Map& map) noexcept : map_{&map} {}
+  static void begin(Map& map, Clock const& clock, std::uint32_t number) noexcept;
   struct Known {
     char const* file = nullptr;
     std::uint8_t index = 0;

@@ -2,56 +2,20 @@
 // All that counts in this process, and what that has counted which is no more. Any thread.
 #pragma once
 
-#include <lend/observe/channel_metrics.hpp>
-
 #include <observe/tally.hpp>
+#include <observe/totals.hpp>
 
 #include <sys/types.h>
 
-#include <array>
-#include <chrono>
+#include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace lend::observe {
 
+class CountsFile;
 class Observer;
-
-/// Bounds of the buckets that metrics have of latencies: 1 us to 1 s by 4.
-inline constexpr std::size_t latency_bounds = 11;
-[[nodiscard]] constexpr std::chrono::nanoseconds latency_bound(std::size_t index) noexcept {
-  return std::chrono::nanoseconds{std::int64_t{1000} << 2 * index};
-}
-
-/// What all channels of one name have counted.
-struct Totals {
-  struct OfOperation {
-    std::uint64_t posted = 0, completed = 0, failed = 0, flushed = 0, bytes = 0;
-    std::array<std::uint64_t, latency_bounds + 1> latencies{};  // the last: above all bounds
-    double seconds = 0;                                         // of all latencies
-  };
-  std::array<OfOperation, 5> operations{};  // by Operation
-  PeerLoanMetrics peer_loans{};
-  std::uint64_t room_waits = 0;
-  std::uint64_t breaks = 0;
-  std::uint64_t working = 0, broken = 0;  // channels that are
-};
-
-/// Observers of one name, by its place.
-struct Series {
-  std::string name;
-  Totals totals{};
-};
-
-/// What the whole process has counted.
-struct Counts {
-  std::vector<Series> series{};
-  Tallies tallies{};
-};
 
 class Registry {
  public:
@@ -72,14 +36,26 @@ class Registry {
   /// Throws std::bad_alloc.
   [[nodiscard]] Counts counts() const;
 
+  /// Memory for an Observer or a Tally: in the file of counts if LEND_METRICS names a directory,
+  /// which is made then. Throws std::bad_alloc.
+  template <class Counting>
+  [[nodiscard]] static void* allocate(std::size_t bytes);
+  static void free(void* block) noexcept;
+
  private:
   explicit Registry(Registry* of_parent) noexcept;
   [[nodiscard]] Observer*& first_of(Observer const&) noexcept { return first_observer_; }
   [[nodiscard]] Tally*& first_of(Tally const&) noexcept { return first_tally_; }
   static void add(Observer const& observer, Counts& to) noexcept;
   static void add(Tally const& tally, Counts& to) noexcept;
-
-  static constexpr std::size_t names_max = 64;
+  // Under the lock.
+  static void begin_in(CountsFile& file, Observer const& it) noexcept;
+  static void begin_in(CountsFile& file, Tally const& it) noexcept;
+  void end_in(CountsFile& file, Observer const& it) const noexcept;
+  void end_in(CountsFile& file, Tally const& it) const noexcept;
+  [[nodiscard]] CountsFile* file() const noexcept;  ///< null: there is none
+  void make_file() noexcept;
+  static void leave_file_to_parent() noexcept;
 
   ::pid_t const process_;
   Registry* const of_parent_;  // for leak checkers
@@ -87,6 +63,8 @@ class Registry {
   Counts ended_{};
   Observer* first_observer_ = nullptr;
   Tally* first_tally_ = nullptr;
+  bool has_tried_ = false;                  // to make a file
+  std::atomic<CountsFile*> file_{nullptr};  // never destroyed: it is mapped while blocks may count
 };
 
 }  // namespace lend::observe

@@ -5,19 +5,16 @@
 #include <lend/base/export.hpp>
 
 #include <observe/counting.hpp>
+#include <observe/totals.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
 namespace lend::observe {
 
+class CountsFile;
 class Registry;
-
-/// Of any number of transports and groups.
-struct Tallies {
-  std::uint64_t sent = 0, received = 0, sent_bytes = 0, received_bytes = 0;  // messages
-  std::uint64_t succeeded = 0, failed = 0;                                   // calls of groups
-};
 
 class Tally {
  public:
@@ -25,6 +22,9 @@ class Tally {
   [[nodiscard]] LEND_EXPORT static std::unique_ptr<Tally> if_asked();
   explicit Tally(Registry& registry) noexcept;
   LEND_EXPORT ~Tally();
+  /// In the file of counts, if there is one. Throws std::bad_alloc.
+  [[nodiscard]] static void* operator new(std::size_t bytes);
+  LEND_EXPORT static void operator delete(void* at) noexcept;
   Tally(Tally const&) = delete;
   Tally& operator=(Tally const&) = delete;
 
@@ -38,11 +38,12 @@ class Tally {
   }
   void succeed() noexcept { count(counted_.succeeded); }
   void fail() noexcept { count(counted_.failed); }
-  /// In any thread.
-  void add_to(Tallies& totals) const noexcept;
+  /// What it has counted so far, in any thread.
+  void add_to(Tallies& totals) const noexcept { totals += counted_; }
 
  private:
   friend class Registry;
+  friend class CountsFile;
 
   Registry& registry_;
   Tally* next_ = nullptr;  // of the registry

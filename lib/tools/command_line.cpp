@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -99,6 +100,18 @@ Result<void> check_doctor(CommandLine& line, std::vector<std::string> const& wor
   return success();
 }
 
+constexpr command::About about_top{
+    "lend top [--every D] [--count N] DIRECTORY|FILE…\n"
+    "lend top --format F [--write FILE] [--every D] [--count N] DIRECTORY|FILE…",
+    "Shows what processes do that count where LEND_METRICS names a directory: how many requests "
+    "ended in a second, how many of them failed, their bytes and how long they took. On a terminal "
+    "it goes on until Ctrl-C, or until all have ended; elsewhere it prints one table. With "
+    "--format it prints what all have counted together, those too that have ended.",
+    "Example:\n"
+    "  LEND_METRICS=/dev/shm/metrics ./program & lend top /dev/shm/metrics\n"
+    "\n"
+    "Exit status: 0; 1 if the output cannot be written; 2 if what is named has no metrics."};
+
 /// All commands, with what their words are put into.
 class Parser {
  public:
@@ -124,6 +137,12 @@ class Parser {
         .flag("--follow", line_.follow,
               "goes on with what processes record, until Ctrl-C or until they have ended")
         .words("DIRECTORY|FILE", line_.paths, "recordings, or directories with some");
+    top_.value("--every", "D", take_interval(), "the time between two looks: 2s unless given")
+        .value("--count", "N", take_count(), "ends after so many")
+        .value("--format", "F", take_format(), "openmetrics, prometheus or json")
+        .path("--write", "FILE", line_.top.write_to,
+              "replaces FILE by each text, for node_exporter's textfile collector")
+        .words("DIRECTORY|FILE", line_.paths, "that LEND_METRICS named, or files of it");
     explain_.words("NAME", words_, "what to explain");
     help_.words("COMMAND", words_, "the command to help with");
     lend_.version(command::version_of("lend"));
@@ -151,6 +170,36 @@ class Parser {
     };
   }
 
+  command::CommandLine::Take take_interval() {
+    return [this](std::string const& text) -> Result<void> {
+      auto const time = command::time_in(text);
+      if (!time)
+        return refusal("--every takes a time such as 500ms or 15s, not " + base::shown(text));
+      line_.top.every = *time;
+      return success();
+    };
+  }
+  command::CommandLine::Take take_count() {
+    return [this](std::string const& text) -> Result<void> {
+      std::uint64_t count = 0;
+      auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+      if (error != std::errc{} || end != text.data() + text.size() || count == 0)
+        return refusal("--count takes a number from 1, not " + base::shown(text));
+      line_.top.count = count;
+      return success();
+    };
+  }
+  command::CommandLine::Take take_format() {
+    return [this](std::string const& text) -> Result<void> {
+      constexpr auto names = std::to_array<std::string_view>({"openmetrics", "prometheus", "json"});
+      auto const at = std::ranges::find(names, text);
+      if (at == names.end())
+        return refusal("--format takes openmetrics, prometheus or json, not " + base::shown(text));
+      line_.top.format = static_cast<MetricsFormat>(at - names.begin());
+      return success();
+    };
+  }
+
   Result<CommandLine> print(std::string text) {
     line_.command = Command::text;
     line_.text = std::move(text);
@@ -159,8 +208,8 @@ class Parser {
 
   Result<void> finish(std::string_view command) {
     if (command == "help") return finish_help();
-    constexpr auto names =
-        std::to_array<std::string_view>({"doctor", "info", "bench", "run", "trace", "explain"});
+    constexpr auto names = std::to_array<std::string_view>(
+        {"doctor", "info", "bench", "run", "trace", "top", "explain"});
     line_.command = static_cast<Command>(std::ranges::find(names, command) - names.begin());
     switch (line_.command) {
       case Command::doctor:
@@ -179,6 +228,11 @@ class Parser {
         return line_.program.empty() ? refusal("PROGRAM is missing") : Result<void>{success()};
       case Command::trace:
         if (line_.json && line_.follow) return refusal("--follow prints lines: leave out --json");
+        return line_.paths.empty() ? refusal("DIRECTORY or FILE is missing")
+                                   : Result<void>{success()};
+      case Command::top:
+        if (!line_.top.write_to.empty() && !line_.top.format)
+          return refusal("--write takes a text: say which by --format");
         return line_.paths.empty() ? refusal("DIRECTORY or FILE is missing")
                                    : Result<void>{success()};
       case Command::explain:
@@ -217,6 +271,7 @@ class Parser {
   command::CommandLine bench_ = lend_.add_command("bench", about_bench);
   command::CommandLine run_ = lend_.add_command("run", about_run);
   command::CommandLine trace_ = lend_.add_command("trace", about_trace);
+  command::CommandLine top_ = lend_.add_command("top", about_top);
   command::CommandLine explain_ = lend_.add_command("explain", about_explain);
   command::CommandLine help_ = lend_.add_command(
       "help", {"lend help [COMMAND]", "Prints what `lend COMMAND --help` does.", ""});

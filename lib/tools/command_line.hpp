@@ -3,16 +3,27 @@
 #pragma once
 
 #include <lend/base/result.hpp>
+#include <lend/observe/metrics.hpp>
 
 #include <tools/bench/options.hpp>
 
+#include <chrono>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace lend::tools {
 
-enum class Command { doctor, info, bench, run, trace, explain, text };
+enum class Command { doctor, info, bench, run, trace, top, explain, text };
+
+struct TopOptions {
+  std::optional<MetricsFormat> format{};  ///< none: a table
+  std::string write_to{};                 ///< a file; empty: the standard output
+  std::optional<std::uint64_t> count{};   ///< of tables or texts
+  std::chrono::milliseconds every{2000};
+};
 
 struct CommandLine {
   Command command{};
@@ -29,10 +40,11 @@ struct CommandLine {
   std::string replay_of{};           ///< the doctor: a file; empty: it examines this process
   std::string faults{};              ///< empty: none
   std::string record_in{};           ///< empty: nowhere
-  std::vector<std::string> paths{};  ///< of recordings
+  std::vector<std::string> paths{};  ///< of recordings or of metrics
   std::span<char* const> program{};  ///< with its arguments
   std::string name{};                ///< to explain
   BenchOptions bench{};
+  TopOptions top{};
 };
 
 /// Shape:   without the name of the program itself; a null pointer follows the last.

@@ -19,6 +19,7 @@ inline constexpr int status_of_usage = 2;
 /// Becomes the program; returns only if it cannot.
 [[nodiscard]] int run(CommandLine const&);
 [[nodiscard]] int trace(CommandLine const&);
+[[nodiscard]] int top(CommandLine const&);
 [[nodiscard]] int explain(CommandLine const&);
 
 /// Prints the error; returns `status`.

@@ -18,6 +18,7 @@ int act(CommandLine const& line) {
     case Command::bench: return bench(line);
     case Command::run: return run(line);
     case Command::trace: return trace(line);
+    case Command::top: return top(line);
     case Command::explain: return explain(line);
     case Command::text: std::fputs(line.text.c_str(), stdout); return 0;
   }

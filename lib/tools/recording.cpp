@@ -117,13 +117,13 @@ Result<Recording> read_recording(std::string const& path) {
   return recording;
 }
 
-Result<std::vector<std::string>> files_of(std::string const& path) {
+Result<std::vector<std::string>> files_of(std::string const& path, std::string_view ending) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return std::vector{path};
   std::vector<std::string> names;
   std::filesystem::directory_iterator entries{path, error};
   for (; !error && entries != std::filesystem::directory_iterator{}; entries.increment(error))
-    if (entries->path().extension() == ".lend") names.push_back(entries->path().string());
+    if (entries->path().extension() == ending) names.push_back(entries->path().string());
   if (error) return Error::from_errno("listing of " + path, error.value());
   std::ranges::sort(names);
   return names;

@@ -28,9 +28,10 @@ struct Recording {
 ///                             says what is wrong.
 ///          else               as open(2) and pread(2) fail.
 [[nodiscard]] Result<Recording> read_recording(std::string const& path);
-/// `path`, or if that is a directory all files in it whose names end in ".lend", by name.
+/// `path`, or if that is a directory all files in it whose names end so, by name.
 /// Errors:  as opendir(3) and readdir(3) fail.
-[[nodiscard]] Result<std::vector<std::string>> files_of(std::string const& path);
+[[nodiscard]] Result<std::vector<std::string>> files_of(std::string const& path,
+                                                        std::string_view ending = ".lend");
 /// The recordings of files, and of all files of directories whose names end in ".lend", by name.
 /// Errors:  those of read_recording(), of the first, and
 ///          not_found  a directory has none.

@@ -3,25 +3,21 @@
 #include <tools/commands.hpp>
 #include <tools/following.hpp>
 #include <tools/timeline.hpp>
+#include <tools/until_signal.hpp>
 
-#include <csignal>
+#include <chrono>
 #include <cstdio>
-#include <ctime>
 
 namespace lend::tools {
 
 namespace {
 
-constexpr timespec between_looks{0, 100'000'000};
+constexpr std::chrono::milliseconds between_looks{100};
 
 int follow(CommandLine const& line) {
   Follower follower{line.paths};
-  sigset_t ends{};
-  ::sigemptyset(&ends);
-  ::sigaddset(&ends, SIGINT);
-  ::sigaddset(&ends, SIGTERM);
-  ::sigprocmask(SIG_BLOCK, &ends, nullptr);
-  for (bool is_last = false;; is_last = ::sigtimedwait(&ends, nullptr, &between_looks) > 0) {
+  UntilSignal const signal;
+  for (bool is_last = false;; is_last = signal.comes_within(between_looks)) {
     auto const text = follower.look();
     if (text.has_error()) return complain(text.error(), status_of_usage);
     std::fwrite(text.value().data(), 1, text.value().size(), stdout);

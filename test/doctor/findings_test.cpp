@@ -304,9 +304,10 @@ TEST_CASE("variables that lend does not have, and values that are none, are foun
             "LEND_TRAFFIC_CLASS is \"26x\"; it must be 0 to 255"));
   CHECK(card.of("environment", "LEND_TRAFIC_CLASS").level == warn);
   CHECK_FALSE(has(text_of(card.of("environment", "LEND_TRAFIC_CLASS")), "26"));
-  for (auto const& [name, value, values] : {std::tuple{"LEND_METRICS", "yes", "0 or 1"},
-                                            {"LEND_DESK_SERVED", "on", "0 or 1"},
-                                            {"LEND_SOFT_CMA", "0", "never"}}) {
+  for (auto const& [name, value, values] :
+       {std::tuple{"LEND_METRICS", "yes", "0, 1, or a directory"},
+        {"LEND_DESK_SERVED", "on", "0 or 1"},
+        {"LEND_SOFT_CMA", "0", "never"}}) {
     EnvironmentVariable const choice{name, value};
     CHECK(has(card.of("environment", name).seen,
               std::string{name} + " is \"" + value + "\"; it must be " + values));

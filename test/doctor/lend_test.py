@@ -371,6 +371,50 @@ def follow():
         watchdog.cancel()
 
 
+def top():
+    for words, why in (([], "DIRECTORY or FILE is missing"), (["/no/such"], "/no/such"), (["/dev/null"], "/dev/null"),
+                       (["--every", "x", "/tmp"], "--every takes"), (["--count", "0", "/tmp"], "--count takes"),
+                       (["--format", "xml", "/tmp"], "--format takes"), (["--write", "x", "/tmp"], "--format")):
+        wrong = run("top", *words)
+        check(f"top {' '.join(words)}", wrong.returncode == 2 and why in wrong.stderr, wrong)
+    with tempfile.TemporaryDirectory() as folder:
+        none = run("top", "--every", "1ms", folder)
+        check("top of nothing", none.returncode == 0 and none.stdout.startswith("0 running, 0 ended"), none)
+        if not OBSERVE:
+            return
+        program = subprocess.Popen([*OBSERVE, "a message for each line of its input"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True, env={**os.environ, "LEND_METRICS": folder})
+        for _ in range(3):
+            print(file=program.stdin, flush=True)
+        posted = 'lend_operations_posted_total{name="",operation="send"} 3'
+        deadline = time.monotonic() + 60
+        while posted not in (said := run("top", "--format", "prometheus", folder).stdout) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        check("top --format has what a process counts", posted in said, said)
+        table = run("top", "--every", "10ms", "--count", "2", folder)
+        rows = [line.split() for line in table.stdout.splitlines() if line.split()[0] == str(program.pid)]
+        check("a row for each of two looks", len(rows) == 2 and all(row[1:5] == ["observe_t", "-", "2", "0"] for row in rows) and
+              max(map(len, table.stdout.splitlines())) <= 80 and table.stdout.startswith("1 running, 0 ended"), table)
+        written = f"{folder}/lend.prom"
+        done = run("top", "--format", "json", "--write", written, "--every", "1ms", "--count", "3", folder)
+        series = json.loads(open(written, encoding="utf-8").read())["series"]
+        check("top --write", done.returncode == 0 and any(one["labels"] == {"name": "", "operation": "send"} and one["value"] == 3
+                                                          for one in series), done)
+        nowhere = run("top", "--format", "json", "--write", f"{folder}/no/x", "--count", "1", folder)
+        check("top --write into no directory", nowhere.returncode == 1 and "No such file" in nowhere.stderr, nowhere)
+        os.remove(written)
+        endless = subprocess.Popen([LEND, "top", "--format", "json", "--write", written, "--every", "10ms", folder])
+        while not os.path.exists(written) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        program.kill()
+        program.wait(timeout=60)
+        after = run("top", "--every", "1ms", folder)
+        check("a killed process has ended", after.stdout.startswith("0 running, 1 ended") and
+              posted in run("top", "--format", "prometheus", folder).stdout, after)
+        endless.terminate()
+        check("SIGTERM ends top", endless.wait(timeout=60) == 0, endless.args)
+
+
 def unwritable(folder):
     """A program goes on where its channels cannot record, and they say why."""
     for option, words in (("ro", "Read-only"), ("size=16k", "No space")):
@@ -394,5 +438,6 @@ two_doctors()
 unknown_clients()
 peer_that_goes()
 trace()
+top()
 for reason in left_out:
     print("skipped:", reason)

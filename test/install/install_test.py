@@ -148,7 +148,7 @@ def installed(folder):
         sys.exit("the installed doctor does not open the soft device")
     for program in lend, lend_run:
         [manual] = folder.rglob(f"man1/{program.name}.1")
-        commands = ["doctor", "info", "bench", "run", "trace", "explain", "help"] if program == lend else []
+        commands = ["doctor", "info", "bench", "run", "trace", "top", "explain", "help"] if program == lend else []
         words = set(commands)
         for command in [[], *([name] for name in commands)]:
             words |= set(re.findall(r"(?<!\w)--[a-z]+", output(program, *command, "--help", LD_LIBRARY_PATH=libraries)))

@@ -20,7 +20,7 @@ namespace {
 void begin_to_count(Observation& observed, ObserveOptions const& wish, Progress& progress) {
   auto const directory = observe::directory_for(wish.record_in);
   if (wish.metrics || !directory || !directory.value().empty()) {
-    auto own = std::make_shared<observe::Observer>(wish.name);
+    std::shared_ptr<observe::Observer> own{new observe::Observer{wish.name}};
     own->record_in(directory);
     observed.begin(std::move(own), true);
   } else if (observe::all_count()) {

@@ -26,7 +26,8 @@ Progress::Progress(CompletionQueue completions, SetState& set) noexcept
 std::shared_ptr<observe::Observer> Progress::shared_observer(std::string_view name) {
   for (auto const& each : shared_observers_)
     if (each->is_of(name)) return each;
-  return shared_observers_.emplace_back(std::make_shared<observe::Observer>(name));
+  std::shared_ptr<observe::Observer> made{new observe::Observer{name}};
+  return shared_observers_.emplace_back(std::move(made));
 }
 
 ChannelUse::User& Progress::user() noexcept {

@@ -5,6 +5,7 @@
 #include <base/printable.hpp>
 #include <base/variables.hpp>
 #include <verbs/device/gid_table.hpp>
+#include <verbs/device/port.hpp>
 #include <verbs/queue/adoption.hpp>
 #include <verbs/queue/connection_settings.hpp>
 #include <verbs/queue/queue_pair_states.hpp>
@@ -202,8 +203,12 @@ Result<void> check_variable(std::string_view name, std::string_view text) {
   if (name == timeout_variable) return fits(parse_ack_timeout);
   if (name == retries_variable) return fits(parse_retries);
   if (name == keep_alive_variable) return fits(parse_keep_alive);
-  if (name == "LEND_METRICS" || name == "LEND_DESK_SERVED")
-    return fits([](std::string_view is_on) { return is_on == "0" || is_on == "1"; });
+  auto const is_switch = [](std::string_view word) { return word == "0" || word == "1"; };
+  if (name == "LEND_DESK_SERVED") return fits(is_switch);
+  if (name == "LEND_METRICS")
+    return fits([is_switch](std::string_view word) {
+      return is_switch(word) || word.find('/') != word.npos;
+    });
   if (name == "LEND_SOFT_CMA") return fits([](std::string_view when) { return when == "never"; });
   return success();
 }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What has been counted, added up. Values.
+#pragma once
+
+#include <lend/base/export.hpp>
+#include <lend/observe/channel_metrics.hpp>
+#include <lend/observe/metrics.hpp>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lend::observe {
+
+/// Bounds of the buckets that metrics have of latencies: 1 us to 1 s by 4.
+inline constexpr std::size_t latency_bounds = 11;
+[[nodiscard]] constexpr std::chrono::nanoseconds latency_bound(std::size_t index) noexcept {
+  return std::chrono::nanoseconds{std::int64_t{1000} << 2 * index};
+}
+
+/// Channels that are working or broken, and that broke at some time.
+struct ChannelCounts {
+  std::uint64_t working = 0, broken = 0, breaks = 0;
+};
+
+/// What all channels of one name have counted.
+struct Totals {
+  struct OfOperation {
+    std::uint64_t posted = 0, completed = 0, failed = 0, flushed = 0, bytes = 0;
+    std::array<std::uint64_t, latency_bounds + 1> latencies{};  // the last: above all bounds
+    double seconds = 0;                                         // of all latencies
+
+    OfOperation& operator+=(OfOperation const& other) noexcept;
+  };
+  std::array<OfOperation, 5> operations{};  // by Operation
+  PeerLoanMetrics peer_loans{};
+  std::uint64_t room_waits = 0;
+  ChannelCounts channels{};
+
+  Totals& operator+=(Totals const& other) noexcept;
+  /// The same of what is being counted, in any thread.
+  void add_counted(std::array<OperationMetrics, 5> const& operations,
+                   PeerLoanMetrics const& peer_loans, std::uint64_t const& room_waits,
+                   ChannelCounts const& channels) noexcept;
+};
+
+/// Of channels of one name.
+struct Series {
+  std::string name;
+  Totals totals{};
+};
+
+/// Of any number of transports and groups.
+struct Tallies {
+  std::uint64_t sent = 0, received = 0, sent_bytes = 0, received_bytes = 0;  // messages
+  std::uint64_t succeeded = 0, failed = 0;                                   // calls of groups
+
+  Tallies& operator+=(Tallies const& other) noexcept;  ///< `other` may be counting
+};
+
+/// Names beyond these count as "other".
+inline constexpr std::size_t names_max = 64;
+
+/// What one process has counted, or several.
+struct Counts {
+  std::vector<Series> series{};
+  Tallies tallies{};
+
+  /// The place of that name, or of "other". Throws std::bad_alloc.
+  [[nodiscard]] std::size_t series_of(std::string_view name);
+  /// Throws std::bad_alloc.
+  LEND_EXPORT Counts& operator+=(Counts const& other);
+};
+
+/// As metrics_text(). Throws std::bad_alloc.
+[[nodiscard]] LEND_EXPORT std::string text_of(Counts const& counts, MetricsFormat format);
+
+}  // namespace lend::observe
