@@ -16,8 +16,8 @@ namespace lend::channel {
   return failure.work() != nullptr && class_of(failure.work()->status) == FailureClass::delivery;
 }
 
-/// Whether the peer's device refused the work. A process that is killed does so, too: its memory
-/// goes before its queue pairs, which Linux destroys in the order in which they are older.
+/// Whether the peer's device refused the work. That of a killed process may do so, too: Linux
+/// destroys its objects one after the other, the newest first, as memory before older queue pairs.
 /// Source: Linux drivers/infiniband/core/rdma_core.c, alloc_commit_idr_uobject() and
 /// __uverbs_cleanup_ufile(); seen on SoftRoCE of 6.1.
 [[nodiscard]] inline bool is_refusal(Error const& failure) noexcept {
