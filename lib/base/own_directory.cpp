@@ -3,6 +3,7 @@
 #include <base/own_directory.hpp>
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,11 +43,16 @@ Result<UniqueFd> open_own_directory(std::string const& path, std::string_view wh
   return open_existing(path, what);
 }
 
-std::string defect_of_own_directory(std::string const& path, std::string_view what) {
+std::string defect_of_own_directory(std::string const& path, std::string_view what,
+                                    bool needs_locks) {
   struct stat facts {};
   if (::lstat(path.c_str(), &facts) == 0) {
     auto const opened = open_existing(path, what);
     if (opened.has_error()) return opened.error().message();
+    if (needs_locks && ::flock(opened.value().get(), LOCK_SH | LOCK_NB) != 0 &&
+        errno != EWOULDBLOCK)
+      return path + " is on a file system without locks, which " + std::string{what} +
+             " need (mount option flock of Lustre): take another, such as /dev/shm";
     return ::access(path.c_str(), W_OK) == 0 ? "" : path + " cannot be written";
   }
   auto above = std::filesystem::path{path};

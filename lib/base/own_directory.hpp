@@ -19,9 +19,10 @@ namespace lend::base {
 ///          else       as mkdir(2) and open(2) fail.
 [[nodiscard]] LEND_EXPORT Result<UniqueFd> open_own_directory(std::string const& path,
                                                               std::string_view what);
-/// Why open_own_directory() would fail, as far as that is known without making anything. Empty: it
-/// would not.
+/// Why open_own_directory() would fail, as far as that is known without making anything, or why
+/// files there cannot have locks, if they need some. Empty: neither.
 [[nodiscard]] LEND_EXPORT std::string defect_of_own_directory(std::string const& path,
-                                                              std::string_view what);
+                                                              std::string_view what,
+                                                              bool needs_locks);
 
 }  // namespace lend::base

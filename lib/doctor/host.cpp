@@ -85,9 +85,9 @@ std::string defect_of(std::string const& name) {
   if (!checked.has_value()) return checked.error().message();
   bool const is_directory = value.text.find('/') != value.text.npos;
   if (name == "LEND_METRICS" && is_directory)
-    return base::defect_of_own_directory(std::string{value.text}, "metrics");
+    return base::defect_of_own_directory(std::string{value.text}, "metrics", true);
   if (name == "LEND_RECORD")
-    return base::defect_of_own_directory(std::string{value.text}, "recordings");
+    return base::defect_of_own_directory(std::string{value.text}, "recordings", false);
   return {};
 }
 

@@ -45,13 +45,16 @@ Result<CountsFile*> CountsFile::create(std::string const& directory) {
                       .bytes = counts_bytes,
                       .with_space = sizeof(CountsHeader),
                       .numbers = numbers};
-  LEND_TRY(made, make_own_file(directory, kind, [](OwnFile const& file, std::uint32_t) {
+  auto const host = host_name();
+  auto const program = base::first_line_of("/proc/self/comm");
+  LEND_TRY(made, make_own_file(directory, kind, [&](OwnFile const& file, std::uint32_t) {
              auto& header = *new (file.mapped) CountsHeader;
              header.process = static_cast<std::uint32_t>(::getpid());
-             keep_end(header.host, host_name());
-             keep_end(header.program, base::first_line_of("/proc/self/comm"));
+             keep_end(header.host, host);
+             keep_end(header.program, program);
              // Held until this process ends, however it does: a reader asks for it.
-             ::flock(file.file.get(), LOCK_EX | LOCK_NB);
+             if (::flock(file.file.get(), LOCK_EX | LOCK_NB) == 0) return Result<void>{success()};
+             return Result<void>{Error::from_errno("flock of a file of metrics", errno)};
            }));
   return new CountsFile{made.mapped, std::move(made.file)};
 }

@@ -42,8 +42,9 @@ std::string host_name() {
   return text;
 }
 
-Result<OwnFile> make_own_file(std::string const& path, FileKind const& kind,
-                              std::function<void(OwnFile const&, std::uint32_t)> const& fill) {
+Result<OwnFile> make_own_file(
+    std::string const& path, FileKind const& kind,
+    std::function<Result<void>(OwnFile const&, std::uint32_t)> const& fill) {
   LEND_TRY(directory, base::open_own_directory(path, kind.many));
   std::string const one{kind.one};
   rlimit limit{};
@@ -61,17 +62,18 @@ Result<OwnFile> make_own_file(std::string const& path, FileKind const& kind,
     OwnFile made{::mmap(nullptr, kind.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0),
                  std::move(file)};
     bool const is_mapped = made.mapped != MAP_FAILED;
-    if (is_mapped) fill(made, number);
-    // The number may be an earlier process's.
-    int const linked =
-        is_mapped ? ::linkat(directory.get(), unfinished.c_str(), directory.get(), name.c_str(), 0)
-                  : -1;
-    int const error = errno;
+    std::string const of = " of the " + one + ' ' + name;
+    auto done = is_mapped ? fill(made, number) : Error::from_errno("mmap" + of, errno);
+    bool is_taken = false;  // the number may be an earlier process's
+    if (done &&
+        ::linkat(directory.get(), unfinished.c_str(), directory.get(), name.c_str(), 0) != 0) {
+      is_taken = errno == EEXIST;
+      done = Error::from_errno("linkat" + of, errno);
+    }
     ::unlinkat(directory.get(), unfinished.c_str(), 0);
-    if (linked == 0) return made;
+    if (done) return made;
     if (is_mapped) ::munmap(made.mapped, kind.bytes);
-    if (error != EEXIST)
-      return Error::from_errno("mmap or linkat of the " + one + ' ' + name, error);
+    if (!is_taken) return done.error();
   }
   return Error{Errc::exhausted,
                path + " is full of " + std::string{kind.many} + ": remove old ones"};

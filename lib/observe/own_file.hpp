@@ -34,13 +34,15 @@ struct OwnFile {
 };
 
 /// A new file "HOST-PID-N" in the directory `path`, which is made if it is missing.
-/// `fill(file, N)` comes before the file has its name, so that no reader sees it half made.
-/// Errors:  denied         those of base::open_own_directory(), or it cannot be written.
+/// `fill(file, N)` comes before the file has its name, so that no reader sees it half made. It does
+/// not throw.
+/// Errors:  those of `fill`.
+///          denied         those of base::open_own_directory(), or it cannot be written.
 ///          not_found      the directory above it is missing.
 ///          exhausted      its file system is full, or RLIMIT_FSIZE forbids so many bytes.
 [[nodiscard]] Result<OwnFile> make_own_file(
     std::string const& path, FileKind const& kind,
-    std::function<void(OwnFile const&, std::uint32_t)> const& fill);
+    std::function<Result<void>(OwnFile const&, std::uint32_t)> const& fill);
 
 /// Of this host, as a part of file names.
 [[nodiscard]] std::string host_name();

@@ -25,6 +25,7 @@ Result<Recorder> Recorder::create(std::string const& path, Clock const& clock) t
                             .numbers = numbers};
   LEND_TRY(made, make_own_file(path, recordings, [&](OwnFile const& file, std::uint32_t number) {
              begin(*new (file.mapped) Map, clock, number);
+             return Result<void>{success()};
            }));
   return Recorder{*static_cast<Map*>(made.mapped)};
 } catch (std::bad_alloc const&) {

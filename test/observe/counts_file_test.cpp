@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <base/own_directory.hpp>
@@ -24,6 +25,7 @@
 #include <vector>
 
 #include "observe/recorded.hpp"
+#include "soft/forbid.hpp"
 #include "support/catch.hpp"
 #include "support/new_directory.hpp"
 #include "support/seed.hpp"
@@ -268,14 +270,32 @@ TEST_CASE("where metrics cannot be written channels work, and the reason is know
     std::ofstream{wish};
     words = "no directory";
   }
-  CHECK(base::defect_of_own_directory(wish, "metrics").find(words) != std::string::npos);
+  CHECK(base::defect_of_own_directory(wish, "metrics", true).find(words) != std::string::npos);
   Counting const counting{wish, ends_that_counted};
   std::error_code ignored;
   CHECK((!std::filesystem::is_directory(wish) || std::filesystem::is_empty(wish, ignored)));
 }
 
+TEST_CASE("no file of metrics is made where there are no locks, and the reason is known",
+          "[observe]") {
+  NewDirectory const folder;
+  std::string const wish = folder.path() + "/metrics";
+  auto const told = folder.path() + "/told";
+  Counting const counting{wish, [&] {
+                            std::filesystem::create_directory(wish);
+                            REQUIRE(forbid({__NR_flock}));
+                            std::ofstream{told}
+                                << base::defect_of_own_directory(wish, "metrics", true);
+                            return ends_that_counted();
+                          }};
+  std::string reason;
+  std::getline(std::ifstream{told}, reason);
+  CHECK(reason.find("without locks") != std::string::npos);
+  CHECK(std::filesystem::is_empty(wish));
+}
+
 TEST_CASE("a directory that can be made or is one's own has no defect", "[observe]") {
   NewDirectory const folder;
   for (std::string const end : {"", "/", "/new", "/new/"})
-    CHECK(base::defect_of_own_directory(folder.path() + end, "metrics") == "");
+    CHECK(base::defect_of_own_directory(folder.path() + end, "metrics", true) == "");
 }
