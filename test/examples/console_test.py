@@ -25,8 +25,10 @@ def pattern(shown):
     text = re.escape(shown).replace(re.escape("…"), ".*")
     text = re.sub(r"eth0", r"\\S+", text)  # of this host
     text = re.sub(r"[kM]B", "[kM]B", text)
-    text = re.sub(r"[0-9][0-9a-f]*((?:\\\.[0-9]+)*)",
-                  lambda number: "(?:[0-9a-f.]+|-)" if number[1] else "[0-9a-f.]+", text)
+    # A cell of a table, which has spaces before it, may have no figure.
+    text = re.sub(r"((?:\\ ){2,})?[0-9][0-9a-f]*((?:\\\.[0-9]+)*)",
+                  lambda number: (number[1] or "") +
+                  ("(?:[0-9a-f.]+|-)" if number[1] and number[2] else "[0-9a-f.]+"), text)
     return re.sub(r"(?:\\ )+", r" +", text)
 
 
