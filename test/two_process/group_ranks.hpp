@@ -15,6 +15,33 @@
 #include "support/catch.hpp"
 #include "support/peer_process.hpp"
 
+namespace lend::test {
+
+/// Cards of all ranks for all ranks go over the wires to the test, which passes them on.
+inline Group meet(Wire const& wire, std::uint32_t rank, std::uint32_t size,
+                  ProtectionDomain const& domain, GroupOptions const& options) {
+  auto prepared = must(PreparedGroup::prepare(domain, rank, size, options));
+  std::vector<RankCard> theirs(size);
+  for (RankCard const& each : prepared.cards()) REQUIRE(wire.put(each.encode()));
+  for (std::uint32_t i = 0; i < size; ++i) {
+    std::array<std::byte, RankCard::encoded_size> bytes{};
+    REQUIRE(wire.take(bytes));
+    if (prepared.cards()[i] != RankCard{}) theirs[i] = must(RankCard::decode(bytes));
+  }
+  return must(std::move(prepared).handshake(theirs));
+}
+
+inline void pass_on(std::vector<std::unique_ptr<PeerProcess>> const& ranks) {
+  using Encoded = std::array<std::byte, RankCard::encoded_size>;
+  std::vector<std::vector<Encoded>> from(ranks.size(), std::vector<Encoded>(ranks.size()));
+  for (std::size_t i = 0; i < ranks.size(); ++i)
+    for (Encoded& bytes : from[i]) REQUIRE(ranks[i]->wire().take(bytes));
+  for (std::size_t to = 0; to < ranks.size(); ++to)
+    for (auto const& cards : from) REQUIRE(ranks[to]->wire().put(cards[to]));
+}
+
+}  // namespace lend::test
+
 namespace lend::test::eight_ranks {
 
 inline constexpr std::uint32_t size = 8, victim = 3;
@@ -29,29 +56,11 @@ inline GroupOptions options_for(Context const& context) {
   return options;
 }
 
-/// Cards of all ranks for all ranks go over the wires to the test, which passes them on.
 inline Group join(Wire const& wire, std::uint32_t rank, ProtectionDomain const& domain,
                   GroupLinks links = GroupLinks::all) {
   GroupOptions options = options_for(domain.context());
   options.links = links;
-  auto prepared = must(PreparedGroup::prepare(domain, rank, size, options));
-  std::vector<RankCard> theirs(size);
-  for (RankCard const& each : prepared.cards()) REQUIRE(wire.put(each.encode()));
-  for (std::uint32_t i = 0; i < size; ++i) {
-    std::array<std::byte, RankCard::encoded_size> bytes{};
-    REQUIRE(wire.take(bytes));
-    if (prepared.cards()[i] != RankCard{}) theirs[i] = must(RankCard::decode(bytes));
-  }
-  return must(std::move(prepared).handshake(theirs));
-}
-
-inline void pass_on(std::vector<std::unique_ptr<PeerProcess>> const& ranks) {
-  using Encoded = std::array<std::byte, RankCard::encoded_size>;
-  std::vector<std::array<Encoded, size>> from(size);
-  for (std::uint32_t i = 0; i < size; ++i)
-    for (Encoded& bytes : from[i]) REQUIRE(ranks[i]->wire().take(bytes));
-  for (std::uint32_t to = 0; to < size; ++to)
-    for (std::uint32_t i = 0; i < size; ++i) REQUIRE(ranks[to]->wire().put(from[i][to]));
+  return meet(wire, rank, size, domain, options);
 }
 
 }  // namespace lend::test::eight_ranks

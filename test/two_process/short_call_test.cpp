@@ -6,6 +6,7 @@
 #include "support/peer_process.hpp"
 #include "support/seed.hpp"
 #include "support/thorough.hpp"
+#include "two_process/group_ranks.hpp"
 
 #include <infiniband/verbs.h>
 #include <sys/ptrace.h>
@@ -26,27 +27,6 @@ namespace {
 constexpr std::uint32_t size = 3, victim = 1;
 constexpr auto call_limit = 120s;  // ends a call only if nothing else does
 constexpr std::uint32_t warm_calls = 20;
-
-Group join(Wire const& wire, std::uint32_t rank, ProtectionDomain const& domain) {
-  auto prepared = must(PreparedGroup::prepare(domain, rank, size, {.keep_alive = 20ms}));
-  std::vector<RankCard> theirs(size);
-  for (RankCard const& each : prepared.cards()) REQUIRE(wire.put(each.encode()));
-  for (std::uint32_t i = 0; i < size; ++i) {
-    std::array<std::byte, RankCard::encoded_size> bytes{};
-    REQUIRE(wire.take(bytes));
-    if (i != rank) theirs[i] = must(RankCard::decode(bytes));
-  }
-  return must(std::move(prepared).handshake(theirs));
-}
-
-void pass_on(std::vector<std::unique_ptr<PeerProcess>> const& ranks) {
-  using Encoded = std::array<std::byte, RankCard::encoded_size>;
-  std::vector<std::array<Encoded, size>> from(size);
-  for (std::uint32_t i = 0; i < size; ++i)
-    for (Encoded& bytes : from[i]) REQUIRE(ranks[i]->wire().take(bytes));
-  for (std::uint32_t to = 0; to < size; ++to)
-    for (std::uint32_t i = 0; i < size; ++i) REQUIRE(ranks[to]->wire().put(from[i][to]));
-}
 
 /// Of all ranks, each of which gives `call` and its own rank.
 constexpr std::uint64_t sum_of(std::uint64_t call) {
@@ -120,7 +100,8 @@ std::vector<std::unique_ptr<PeerProcess>> ranks_calling(
   for (std::uint32_t rank = 0; rank < size; ++rank)
     ranks.push_back(std::make_unique<PeerProcess>([rank, body](Wire const& wire) {
       Context const context = open_test_device();
-      Group group = join(wire, rank, must(context.allocate_protection_domain()));
+      Group group =
+          meet(wire, rank, size, must(context.allocate_protection_domain()), {.keep_alive = 20ms});
       return body(wire, group, context);
     }));
   pass_on(ranks);
