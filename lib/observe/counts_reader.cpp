@@ -17,6 +17,7 @@
 #include <cstring>
 #include <ctime>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lend::observe {
@@ -47,19 +48,18 @@ class Reader {
     if (facts.st_size < static_cast<off_t>(counts_bytes))
       return refused(path_, "is truncated, or none of metrics");
     for (int i = 0;; ++i) {
-      LEND_TRYV(read_at(0, &header_, sizeof header_));
-      LEND_TRYV(check());
-      LEND_TRY(read, read_counts());
+      auto read = read_once();
       std::uint32_t after = 0;
       LEND_TRYV(read_at(offsetof(CountsHeader, changes), &after, sizeof after));
-      // It may have been killed in the middle of a change: then this is how it is.
+      // What was read during a change may look damaged. A process killed in one left it so.
       bool const is_whole = after == header_.changes && after % 2 == 0;
       if (is_whole || !is_running || i == times_tried) {
-        read.is_running = is_running;
+        LEND_TRY(counts, std::move(read));
+        counts.is_running = is_running;
         if (!is_running)
-          for (auto& [name, totals] : read.counts.series)
+          for (auto& [name, totals] : counts.counts.series)
             totals.channels.working = totals.channels.broken = 0;
-        return read;
+        return counts;
       }
       constexpr timespec moment{0, 1'000'000};
       ::nanosleep(&moment, nullptr);
@@ -100,7 +100,9 @@ class Reader {
     return are_sound ? Result<void>{success()} : refused(path_, "is damaged");
   }
 
-  Result<ProcessCounts> read_counts() {
+  Result<ProcessCounts> read_once() {
+    LEND_TRYV(read_at(0, &header_, sizeof header_));
+    LEND_TRYV(check());
     ProcessCounts read{.process = header_.process,
                        .host = base::shown(header_.host.data()),
                        .program = base::shown(header_.program.data()),
