@@ -15,6 +15,7 @@
 #include <lend/channel/datagram_scope.hpp>
 #include <lend/channel/multi_channel.hpp>
 #include <lend/channel/multi_scope.hpp>
+#include <lend/channel/parts.hpp>
 #include <lend/channel/peer_loan.hpp>
 #include <lend/channel/peer_work.hpp>
 #include <lend/channel/pending_work.hpp>

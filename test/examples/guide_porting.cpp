@@ -121,7 +121,17 @@ lend::Result<void> requests_of_mpi(lend::ProtectionDomain const& domain) {
   LEND_TRYV(scope.finish());
   LEND_TRYV(peers.send_receive(right, edge, left, ghost, lend::within(10s)));  // MPI_Sendrecv
   // end of excerpt
-  return lend::success();
+  LEND_TRY(cells, domain.allocate<double>(512));
+  // excerpt mpi_types
+  lend::Blocks const column{.first = 7, .length = 1, .count = 64, .stride = 8};  // MPI_Type_vector
+  auto const face = lend::Blocks::box({8, 8, 8}, {0, 0, 7}, {8, 8, 1});  // MPI_Type_create_subarray
+  std::vector<std::uint32_t> const picked{3, 8, 21};  // MPI_Type_create_indexed_block
+  lend::Exchange halo{peers};
+  halo.send(right, {cells.gather(face), cells.gather(picked)});  // one message of 67 values
+  halo.receive(left, cells.scatter(column));
+  LEND_TRYV(halo.run(lend::within(10s)));
+  // end of excerpt
+  return halo.finish();
 }
 
 lend::Result<void> from_ucx() {

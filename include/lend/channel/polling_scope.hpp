@@ -24,8 +24,9 @@ namespace lend {
 
 class Channel;
 namespace channel {
+struct PartsCalls;
 struct ScopeRecord;
-}
+}  // namespace channel
 
 /// Posts work and gets every byte back before it ends: on success, on error or under an exception.
 ///
@@ -190,6 +191,7 @@ class LEND_EXPORT PollingScope {
   friend class SetScope;
   friend class UnreliableBatch;
   friend class UnreliableScope;
+  friend struct channel::PartsCalls;
   template <class Work, class... Peer>
   friend struct channel::ScopeCalls;
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }

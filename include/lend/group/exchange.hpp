@@ -8,18 +8,25 @@
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/group/peers.hpp>
+#include <lend/verbs/parts.hpp>
 #include <lend/verbs/work_request.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 
 namespace lend {
 
+namespace group {
+struct ExchangeState;
+}
+
 /// Rows, each a message to or from a peer, that are sent together in every step: MPI's persistent
-/// requests and neighbourhood collectives in one.
+/// requests, derived types and neighbourhood collectives in one.
 ///
 /// The n-th row sent to a rank matches the n-th row received there. Their lengths are equal: the
 /// first start() compares them. Other messages of these Peers may go between two runs, in the same
@@ -41,12 +48,35 @@ class LEND_EXPORT Exchange {
 
   /// Adds a row, before the first start(), which says what is wrong with it; one that comes later
   /// is not added. The memory is the program's between two runs, but a row keeps no region: each
-  /// outlives the last run, and finish(). A row of more elements than a request takes, as a column,
-  /// is copied: to memory of the exchange as it starts, and from there by the call that finds it
-  /// over.
+  /// outlives the last run, and finish(). A row of more elements than a request takes is copied,
+  /// and so are parts of less than 256 bytes on average, as a column: to memory of the exchange as
+  /// it starts, and from there by the call that finds it over. Each end decides that for itself.
   Exchange& send(std::uint32_t rank, GatherList const& row, SourceLine where = SourceLine::here());
   Exchange& receive(std::uint32_t rank, ScatterList const& row,
                     SourceLine where = SourceLine::here());
+  /// The same of values that do not lie together, of one region or of several: one message. Indices
+  /// of picked values are read now.
+  ///     halo.send(left, {cells.gather(column), flows.gather(column)});
+  Exchange& send(std::uint32_t rank, std::span<GatherParts const> row,
+                 SourceLine where = SourceLine::here());
+  Exchange& send(std::uint32_t rank, std::initializer_list<GatherParts> row,
+                 SourceLine where = SourceLine::here()) {
+    return send(rank, std::span{row.begin(), row.size()}, where);
+  }
+  Exchange& send(std::uint32_t rank, GatherParts const& row,
+                 SourceLine where = SourceLine::here()) {
+    return send(rank, std::span{&row, 1}, where);
+  }
+  Exchange& receive(std::uint32_t rank, std::span<ScatterParts const> row,
+                    SourceLine where = SourceLine::here());
+  Exchange& receive(std::uint32_t rank, std::initializer_list<ScatterParts> row,
+                    SourceLine where = SourceLine::here()) {
+    return receive(rank, std::span{row.begin(), row.size()}, where);
+  }
+  Exchange& receive(std::uint32_t rank, ScatterParts const& row,
+                    SourceLine where = SourceLine::here()) {
+    return receive(rank, std::span{&row, 1}, where);
+  }
 
   /// Posts all rows, the receives first. The first one waits for those of the peers.
   /// Borrows: each row that is not copied, until a call sees that it is over: what is sent shared,
@@ -88,8 +118,7 @@ class LEND_EXPORT Exchange {
   [[nodiscard]] Result<void> finish() noexcept;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<group::ExchangeState> state_;
 };
 
 }  // namespace lend

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lend/base/result.hpp>
+#include <lend/verbs/parts.hpp>
 #include <lend/verbs/remote_region.hpp>
 
 #include <concepts>
@@ -59,6 +60,10 @@ class RemoteSpan {
   /// The value at `index`, a span of one.
   [[nodiscard]] RemoteSpan operator[](std::size_t index) const noexcept {
     return subspan(index, 1);
+  }
+  /// Values that do not lie together.
+  [[nodiscard]] RemoteParts parts(Blocks const& blocks) const noexcept {
+    return {slice_, blocks, sizeof(Value)};
   }
   /// A member of the value, which must be the only one: `particles[3].field(&Particle::charge)`.
   template <class Member, class Struct>

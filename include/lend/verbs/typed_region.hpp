@@ -5,6 +5,7 @@
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/parts.hpp>
 #include <lend/verbs/remote_span.hpp>
 
 #include <cstddef>
@@ -47,8 +48,27 @@ requires IsPlainValue<T> &&(!std::is_const_v<T>)class TypedRegion {
     return region_.gather();
   }
   [[nodiscard]] ScatterElement scatter() & noexcept LEND_LIFETIMEBOUND { return region_.scatter(); }
+  /// Values that do not lie together; a picked one is an index, which stays the program's.
+  [[nodiscard]] GatherParts gather(Blocks const& blocks) const& noexcept LEND_LIFETIMEBOUND {
+    return {region_.gather(), blocks, sizeof(T)};
+  }
+  [[nodiscard]] GatherParts gather(Picked indices LEND_LIFETIMEBOUND) const& noexcept
+      LEND_LIFETIMEBOUND {
+    return {region_.gather(), indices, sizeof(T)};
+  }
+  [[nodiscard]] ScatterParts scatter(Blocks const& blocks) & noexcept LEND_LIFETIMEBOUND {
+    return {region_.scatter(), blocks, sizeof(T)};
+  }
+  [[nodiscard]] ScatterParts scatter(Picked indices LEND_LIFETIMEBOUND) & noexcept
+      LEND_LIFETIMEBOUND {
+    return {region_.scatter(), indices, sizeof(T)};
+  }
   GatherElement gather(std::size_t, std::size_t) && = delete;  // a temporary ends before its loan
   ScatterElement scatter(std::size_t, std::size_t) && = delete;
+  GatherParts gather(Blocks const&) && = delete;
+  GatherParts gather(Picked) && = delete;
+  ScatterParts scatter(Blocks const&) && = delete;
+  ScatterParts scatter(Picked) && = delete;
   GatherElement gather() && = delete;
   ScatterElement scatter() && = delete;
 

@@ -267,7 +267,8 @@ std::optional<Error> PollingScope::end(std::optional<Error> closure_error, bool 
     channel::Batching{*state}.end_all(record(), deadline, false);
     forget_batches();
   }
-  std::uint64_t const before = record().unpolled + record().outstanding + record().finished;
+  std::uint64_t const before =
+      record().unpolled + record().outstanding + record().finished - record().ahead_of_handles;
   auto cut_short = channel::Drain{*state}.end(record(), deadline, false);
   auto& failures = record().failures;
 

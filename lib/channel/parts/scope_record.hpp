@@ -18,6 +18,7 @@ struct ScopeRecord {
   std::uint32_t outstanding = 0;          ///< posted, completion not seen
   std::uint32_t finished = 0;             ///< completed, and a handle may still take the result
   std::uint64_t unpolled = 0;             ///< ended, and no handle took the result
+  std::uint64_t ahead_of_handles = 0;     ///< of all these, whose end another one's handle tells
   std::vector<Error> failures{};          ///< of work whose result no handle took
   std::vector<std::uint64_t> seen_as{};   ///< sequence number of each failure, for the order
   bool has_lost_failure = false;          ///< there was no memory to keep it

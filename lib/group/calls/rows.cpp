@@ -1,50 +1,151 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Rows that are copied, because a request does not take so many elements. The thread of the group.
+// The pieces of rows, and how those are copied that no request takes. The thread of the group.
 #include <base/copy_bytes.hpp>
 #include <group/calls/checked_call.hpp>
 #include <group/calls/rows.hpp>
-#include <verbs/memory/loan_row.hpp>
+#include <verbs/memory/pieces.hpp>
+#include <verbs/memory/region_state.hpp>
+
+#include <algorithm>
+#include <cstring>
 
 namespace lend::group {
 
 namespace {
 
-/// Lends the bytes of an element while `copy` touches them.
-template <class Element, class Copy>
-Result<void> with_bytes_of(Element const& element, base::LoanKind kind, Operation operation,
-                           SourceLine where, Copy const& copy) noexcept {
-  LEND_TRY(bytes, bytes_of(element));
-  if (bytes.empty()) return success();
-  verbs::LentPiece piece;
-  piece.region = element.region;
-  LEND_TRYV(verbs::begin_loan(piece.loan, *element.region, element.range, kind, operation, where));
-  if (kind == base::LoanKind::exclusive) verbs::unpoison(*element.region, element.range);
-  copy(bytes);
-  verbs::end_loan(piece);
-  return success();
+using base::LoanKind;
+
+// A device takes as long for an element as a processor for copying some hundred bytes.
+constexpr std::size_t direct_piece_min = 256;
+
+template <class Visit>
+void for_each_piece(RowPart const& part, Visit&& visit) {
+  for (Run const& run : part.runs)
+    for (std::size_t i = 0; i < run.count; ++i)
+      visit(ByteRange{run.first + i * run.stride, run.length});
+}
+
+/// Where the bytes of `part` are counted from, once they may be touched.
+/// Errors:  already_borrowed.
+Result<std::byte*> touch(RowPart const& part, LoanKind kind) noexcept {
+  // What is on loan may lie between the pieces.
+  Result<void> allowed = success();
+  if (verbs::touch(part.region, part.hull(), kind).has_error())
+    for_each_piece(part, [&](ByteRange piece) {
+      if (allowed.has_value()) allowed = without_value(verbs::touch(part.region, piece, kind));
+    });
+  LEND_TRYV(allowed);
+  return part.region->address;
+}
+
+/// One piece after the other. Of constant length, which is a load and a store.
+template <std::size_t length>
+void copy_pieces(std::byte* to, std::size_t to_stride, std::byte const* from,
+                 std::size_t from_stride, std::size_t count) noexcept {
+  for (; count > 0; --count, to += to_stride, from += from_stride) std::memcpy(to, from, length);
+}
+
+void copy_pieces(std::byte* to, std::size_t to_stride, std::byte const* from,
+                 std::size_t from_stride, Run const& run) noexcept {
+  switch (run.length) {
+    case 4: return copy_pieces<4>(to, to_stride, from, from_stride, run.count);
+    case 8: return copy_pieces<8>(to, to_stride, from, from_stride, run.count);
+    case 16: return copy_pieces<16>(to, to_stride, from, from_stride, run.count);
+    default: break;
+  }
+  for (std::size_t i = 0; i < run.count; ++i)
+    base::copy_bytes({to + i * to_stride, run.length}, {from + i * from_stride, run.length});
 }
 
 }  // namespace
 
+void RowPart::add(ByteRange piece) {
+  ++pieces;
+  begin = std::min(begin, piece.offset);
+  end = std::max(end, piece.offset + piece.length);
+  if (!runs.empty() && runs.back().length == piece.length && piece.offset > runs.back().first) {
+    Run& last = runs.back();
+    std::size_t const apart = piece.offset - last.first;
+    if (last.count == 1) last.stride = apart;
+    if (apart == last.count * last.stride) {
+      ++last.count;
+      return;
+    }
+  }
+  runs.push_back({piece.offset, piece.length, 1, 0});
+}
+
+template <class Element>
+Result<void> Row<Element>::add(PartsOf<Element> const& part) {
+  auto const& [region, range] = part.all;
+  if (region == nullptr || !region->contains(range))
+    return verbs::element_error(region, range, 0, 1);
+  constexpr auto are =
+      std::is_same_v<Element, ScatterElement> ? verbs::PartsAre::written : verbs::PartsAre::read;
+  LEND_TRY(length, verbs::check_parts(part.which, part.value_bytes, range.length, are));
+  RowPart& added = parts.emplace_back(region);
+  verbs::Pieces all{part.which, part.value_bytes};
+  for (ByteRange piece = all.next(); piece.length > 0; piece = all.next())
+    added.add({range.offset + piece.offset, piece.length});
+  bytes += length;
+  return success();
+}
+
+template <class Element>
+Result<bool> Row<Element>::take_elements(std::size_t most) {
+  if (!elements.empty() && elements.size() <= most) return true;
+  if (parts.empty()) {
+    for (Element const& element : elements) {
+      LEND_TRYV(without_value(bytes_of(element)));
+      if (parts.empty() || parts.back().region != element.region)
+        parts.emplace_back(element.region);
+      parts.back().add(element.range);
+    }
+    elements.clear();
+    return false;
+  }
+  std::size_t pieces = 0;
+  bool is_of_device = false;
+  for (RowPart const& part : parts) {
+    pieces += part.pieces;
+    is_of_device = is_of_device || part.region->is_device_memory;
+  }
+  if (pieces > most || (pieces > 1 && bytes / pieces < direct_piece_min && !is_of_device)) {
+    for (RowPart const& part : parts)
+      LEND_TRYV(without_value(bytes_of(Element{part.region, part.hull()})));
+    return false;
+  }
+  for (RowPart const& part : parts)
+    for_each_piece(part, [&](ByteRange piece) { elements.push_back({part.region, piece}); });
+  if (elements.empty()) elements.push_back({parts.front().region, {}});
+  return true;
+}
+
+template struct Row<GatherElement>;
+template struct Row<ScatterElement>;
+
 Result<void> pack(Row<GatherElement>& row) noexcept {
   LEND_TRY(room, row.packed->mutable_bytes());
-  for (GatherElement const& element : row.elements) {
-    LEND_TRYV(with_bytes_of(element, base::LoanKind::shared, Operation::send, row.where,
-                            [&](std::span<std::byte const> bytes) {
-                              base::copy_bytes(room.first(bytes.size()), bytes);
-                            }));
-    room = room.subspan(element.range.length);
+  std::byte* to = room.data();
+  for (RowPart const& part : row.parts) {
+    LEND_TRY(from, touch(part, LoanKind::shared));
+    for (Run const& run : part.runs) {
+      copy_pieces(to, run.length, from + run.first, run.stride, run);
+      to += run.count * run.length;
+    }
   }
   return success();
 }
 
 Result<void> unpack(Row<ScatterElement>& row) noexcept {
-  LEND_TRY(rest, row.packed->bytes());
-  for (ScatterElement const& element : row.elements) {
-    LEND_TRYV(with_bytes_of(
-        element, base::LoanKind::exclusive, Operation::receive, row.where,
-        [&](std::span<std::byte> bytes) { base::copy_bytes(bytes, rest.first(bytes.size())); }));
-    rest = rest.subspan(element.range.length);
+  LEND_TRY(packed, row.packed->bytes());
+  std::byte const* from = packed.data();
+  for (RowPart const& part : row.parts) {
+    LEND_TRY(to, touch(part, LoanKind::exclusive));
+    for (Run const& run : part.runs) {
+      copy_pieces(to + run.first, run.stride, from, run.length, run);
+      from += run.count * run.length;
+    }
   }
   row.is_to_be_unpacked = false;
   return success();

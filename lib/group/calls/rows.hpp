@@ -6,8 +6,10 @@
 #include <lend/base/source_line.hpp>
 #include <lend/channel/polling_scope.hpp>
 #include <lend/verbs/memory_region.hpp>
+#include <lend/verbs/parts.hpp>
 #include <lend/verbs/work_request.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -16,25 +18,51 @@
 
 namespace lend::group {
 
+/// Pieces of one length at equal distances, in bytes from the region's begin.
+struct Run {
+  std::size_t first, length, count, stride;
+};
+
+/// What a row has of one region: its pieces, in their order.
+struct RowPart {
+  verbs::RegionState* region;
+  std::vector<Run> runs{};
+  std::size_t pieces = 0;
+  std::size_t begin = SIZE_MAX, end = 0;  // of all of them
+
+  /// One that lies in the region.
+  void add(ByteRange piece);
+  [[nodiscard]] ByteRange hull() const noexcept {
+    return pieces > 0 ? ByteRange{begin, end - begin} : ByteRange{};
+  }
+};
+
 /// A message of each run.
 template <class Element>
 struct Row {
+  Row(std::uint32_t of, SourceLine described_at) : rank{of}, where{described_at} {}
   Row(std::uint32_t of, ElementList<Element> const& list, SourceLine described_at)
       : rank{of},
         where{described_at},
-        elements(list.elements().begin(), list.elements().end()),
-        bytes{list.bytes()} {}
+        bytes{list.bytes()},
+        elements(list.elements().begin(), list.elements().end()) {}
+  /// Errors:  those of check_parts().
+  [[nodiscard]] Result<void> add(PartsOf<Element> const& part);
 
+  /// Makes elements of the parts, at most `most`, or the reverse. Whether there are elements now.
+  /// Errors:  invalid_argument  what is to be copied is a device's memory, or out of bounds.
+  [[nodiscard]] Result<bool> take_elements(std::size_t most);
   [[nodiscard]] ElementList<Element> list() const noexcept {
     return std::span<Element const>{elements};
   }
 
   std::uint32_t rank;
   SourceLine where;
-  std::vector<Element> elements;
-  std::uint64_t bytes;
+  std::uint64_t bytes = 0;
+  std::vector<Element> elements{};       // of a list; of others once a request takes them
+  std::vector<RowPart> parts{};          // of others, and of what is copied
   PollingScope* scope = nullptr;         // since the first run
-  std::optional<MemoryRegion> packed{};  // of one with more elements than a request takes
+  std::optional<MemoryRegion> packed{};  // of what is copied
   bool is_to_be_unpacked = false;        // since it was posted
 };
 

@@ -140,8 +140,8 @@ struct RegionState {
 
 /// Where bytes are that could be touched as `kind` right now; `region` may be null.
 /// Errors:  as MemoryRegion::bytes().
-[[nodiscard]] Result<std::byte*> touch(RegionState const* region, ByteRange range,
-                                       base::LoanKind kind) noexcept;
+[[nodiscard]] LEND_EXPORT Result<std::byte*> touch(RegionState const* region, ByteRange range,
+                                                   base::LoanKind kind) noexcept;
 
 /// A region whose owner and loans are gone.
 LEND_EXPORT void destroy_at_last(RegionState* region) noexcept;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The first start of an exchange: its rows are described, and compared with those of the peers. The
+// thread of the group.
+#include <base/giving_up.hpp>
+#include <group/calls/exchange_state.hpp>
+#include <launch/desk_table.hpp>
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lend {
+
+using group::ExchangeState;
+using group::Row;
+using group::RowsNote;
+
+/// Posts nothing, so that it can be repeated.
+Result<void> group::ExchangeState::describe() {
+  partners.clear();
+  std::map<std::uint32_t, RowsNote> by_rank;
+  for (auto const& row : received) by_rank[row.rank].received.add(row.bytes);
+  for (auto const& row : sent) by_rank[row.rank].sent.add(row.bytes);
+  for (auto const& [rank, note] : by_rank) {
+    LEND_TRYV(join(rank, note.received.count));
+    partners.push_back({rank, note});
+  }
+  for (auto& row : received) {
+    auto const& channel = channel::ChannelState::of(peers[row.rank]);
+    LEND_TRYV(prepare(row, channel.connection.raw().receive_elements));
+  }
+  for (auto& row : sent) {
+    auto const& channel = channel::ChannelState::of(peers[row.rank]);
+    LEND_TRYV(prepare(row, channel.connection.raw().elements));
+  }
+  works.resize(received.size() + sent.size());
+  if (!partners.empty()) {
+    LEND_TRY(memory, peers[partners.front().rank].protection_domain().allocate(
+                         2 * sizeof(RowsNote) * partners.size()));
+    notes = std::move(memory);
+    LEND_TRY(bytes, notes->mutable_bytes());
+    for (std::size_t i = 0; i < partners.size(); ++i)
+      std::memcpy(bytes.data() + (2 * i + 1) * sizeof(RowsNote), &partners[i].ours,
+                  sizeof(RowsNote));
+  }
+  phase = Phase::comparing;
+  return success();
+}
+
+/// Whether `rank` is a peer whose channel takes so many rows.
+Result<void> group::ExchangeState::join(std::uint32_t rank, std::uint64_t rows) {
+  LEND_TRYV(without_value(scope.on(rank)));
+  auto const& channel = channel::ChannelState::of(peers[rank]);
+  if (channel.has_pool)
+    return Error{Errc::invalid_argument,
+                 "these peers share their receives, and each row needs one of its own: connect "
+                 "Peers without PeerOptions::shared_receives for an exchange"};
+  if (rows > channel.receive_depth)
+    return Error{Errc::invalid_argument, std::to_string(rows) + " rows come from rank " +
+                                             std::to_string(rank) + ", and its channel takes " +
+                                             std::to_string(channel.receive_depth) +
+                                             " receives: say more in PeerOptions"};
+  return success();
+}
+
+template <class Element>
+Result<void> group::ExchangeState::prepare(Row<Element>& row, std::uint32_t most) {
+  LEND_TRY(own, scope.on(row.rank));
+  row.scope = own;
+  if (row.packed) return success();
+  LEND_TRY(are_elements, row.take_elements(most));
+  if (are_elements) return success();
+  LEND_TRY(memory, peers[row.rank].protection_domain().allocate(row.bytes));
+  row.packed = std::move(memory);
+  return success();
+}
+
+Result<void> group::ExchangeState::post_notes(Deadline deadline) noexcept {
+  constexpr std::size_t size = sizeof(RowsNote);
+  for (; notes_awaited < partners.size(); ++notes_awaited) {
+    auto& partner = partners[notes_awaited];
+    auto const into = notes->scatter(2 * notes_awaited * size, size);
+    LEND_TRY(work, scope.post_receive(partner.rank, into, deadline));
+    partner.from = std::move(work);
+  }
+  for (; notes_sent < partners.size(); ++notes_sent) {
+    auto& partner = partners[notes_sent];
+    auto const note = notes->gather((2 * notes_sent + 1) * size, size);
+    LEND_TRY(work, scope.post_send(partner.rank, note, deadline));
+    partner.to = std::move(work);
+  }
+  return success();
+}
+
+Result<void> group::ExchangeState::compare(Deadline deadline) {
+  std::vector<std::uint32_t> missing;
+  for (Partner& partner : partners)
+    for (PendingWork* const work : {&partner.from, &partner.to}) {
+      auto const waited = work->wait(deadline);
+      if (waited.has_value()) continue;
+      if (!channel::HandleAccess::is_pending(*work) || !base::is_given_up(waited.error()))
+        return waited.error();
+      if (missing.empty() || missing.back() != partner.rank) missing.push_back(partner.rank);
+    }
+  if (!missing.empty())
+    return base::gave_up(deadline,
+                         launch::list_of(missing) + " did not start an exchange with this rank",
+                         ": start() again");
+  for (std::size_t i = 0; i < partners.size() && !wrong; ++i)
+    if (auto const alike = check(partners[i], i); alike.has_error()) wrong = alike.error();
+  if (wrong) return *wrong;
+  phase = Phase::posting;
+  return success();
+}
+
+Result<void> group::ExchangeState::check(Partner const& partner, std::size_t index) const {
+  RowsNote theirs;
+  LEND_TRY(bytes, notes->bytes(2 * index * sizeof(RowsNote), sizeof(RowsNote)));
+  std::memcpy(&theirs, bytes.data(), sizeof theirs);
+  return group::compare(partner.ours, theirs, partner.rank);
+}
+
+}  // namespace lend

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What an exchange keeps: described, then compared with the peers, then under way and idle in turn,
+// until it has ended. The thread of the group.
+#pragma once
+
+#include <channel/work/access.hpp>
+#include <group/calls/rows.hpp>
+#include <group/state/peers_state.hpp>
+#include <lend/channel/drain_bound.hpp>
+#include <lend/group/exchange.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace lend::group {
+
+struct ExchangeState {
+  enum class Phase : std::uint8_t { described, comparing, idle, posting, under_way, ended };
+  /// A rank of the rows, and what is compared with it.
+  struct Partner {
+    std::uint32_t rank;
+    RowsNote ours{};
+    PendingWork from{}, to{};
+  };
+
+  explicit ExchangeState(Peers& connected) : peers{connected}, scope{connected} {}
+
+  template <class Element, class What>
+  void add(std::vector<Row<Element>>& rows, std::uint32_t rank, What const& what, SourceLine where);
+  [[nodiscard]] Result<void> describe();
+  [[nodiscard]] Result<void> join(std::uint32_t rank, std::uint64_t rows);
+  template <class Element>
+  [[nodiscard]] Result<void> prepare(Row<Element>& row, std::uint32_t most);
+  /// Each can be called again after an error: it goes on where it was.
+  [[nodiscard]] Result<void> post_notes(Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> compare(Deadline deadline);
+  [[nodiscard]] Result<void> check(Partner const& partner, std::size_t index) const;
+  [[nodiscard]] Result<void> post_all(Deadline deadline) noexcept;
+  /// What start() has left, if it was called. Then the rows are under way, or there is no run.
+  [[nodiscard]] Result<void> go_on(Deadline deadline);
+  /// Until all that were posted are over.
+  [[nodiscard]] Result<void> wait_for_posted(Deadline deadline);
+  /// After that: takes what came. If bytes of it cannot be taken yet, the run is not over.
+  [[nodiscard]] Result<void> end();
+  /// That of a row that is over. Errors:  its own; another length.
+  [[nodiscard]] Result<void> take(std::size_t index);
+  [[nodiscard]] Result<void> end_all();
+  [[nodiscard]] Error is_late(Deadline deadline) const;
+
+  Peers& peers;
+  std::vector<Row<ScatterElement>> received{};
+  std::vector<Row<GatherElement>> sent{};
+  Phase phase = Phase::described;
+  std::optional<Error> wrong{};  // since a row was added too late, or rows differ
+  std::vector<Partner> partners{};
+  std::optional<MemoryRegion> notes{};  // two a partner: its own, and ours
+  std::size_t notes_awaited = 0;        // receives posted, by partners
+  std::size_t notes_sent = 0;
+  std::vector<PendingWork> works{};  // of the rows: those received come first
+  std::size_t posted = 0;            // of these
+  bool has_told_break = false;       // as a reason why not all of them are
+  channel::DrainBound drain{};
+  PeerScope scope;  // ends before the memory
+};
+
+}  // namespace lend::group
