@@ -61,6 +61,7 @@ int poll_cq(ibv_cq*, int count, ibv_wc* target) {
     if (target[taken].qp_num == 0) target[taken].qp_num = fake().last_to_post;
     fake().completions.pop_front();
   }
+  if (taken == 0 && fake().at_empty_poll) std::exchange(fake().at_empty_poll, nullptr)();
   if (taken == 0 && fake().always) target[taken++] = *fake().always;
   return taken == 0 && fake().poll_result < 0 ? fake().poll_result : taken;
 }

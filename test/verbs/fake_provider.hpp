@@ -138,6 +138,7 @@ class Fake {
   int poll_result = 0;                     // if negative
   std::function<void()> at_error{};        // when a queue pair is put in that state
   std::function<void()> at_destruction{};  // when one is destroyed
+  std::function<void()> at_empty_poll{};   // when there is nothing to poll
   std::optional<ibv_wc> always{};          // polled whenever there is nothing else
   ibv_values_ex clock{};                   // what the device's says
 

@@ -26,16 +26,17 @@ bool Ending::start_abort() noexcept {
 }
 
 void Ending::hurry_abort() noexcept {
-  if (channel_.abort_until ? channel_.abort_until->has_passed() : !start_abort()) abandon();
+  if (channel_.abort_until ? !channel_.abort_until->has_passed() : start_abort()) return;
+  static_cast<void>(channel_.poll());  // this process may have missed the bound, not the device
+  if (channel_.in_flight.outstanding() > 0) abandon();
 }
 
 void Ending::abort_all(Error const& reason) noexcept {
   channel_.break_for_own(reason);
   // Before it was connected, or where connecting failed, there is nothing to wait for.
   if (!channel_.connection.can_bring_back() || !start_abort()) abandon();
-  Waiter waiter = channel_.progress.make_waiter();
-  auto const is_back = wait_until(channel_, waiter, within(abort_bound),
-                                  [this] { return channel_.in_flight.outstanding() == 0; });
+  auto const is_back =
+      wait_within(channel_, abort_bound, [this] { return channel_.in_flight.outstanding() == 0; });
   if (!is_back.has_value() || !is_back.value()) abandon();
 }
 

@@ -4,6 +4,8 @@
 
 #include <channel/state/channel_state.hpp>
 
+#include <chrono>
+
 namespace lend::channel {
 
 /// Polls, with pauses by `waiter`, until `is_over()`, which is asked before each poll. False: not
@@ -18,6 +20,18 @@ template <class IsOver>
     if (!goes_on) return is_over();
   }
   return true;
+}
+
+/// The same within a bound of lend's own. It looks once more after it, for this process may have
+/// missed it, and not the device.
+template <class IsOver>
+[[nodiscard]] Result<bool> wait_within(ChannelState& channel, std::chrono::nanoseconds bound,
+                                       IsOver&& is_over) noexcept {
+  Waiter waiter = channel.progress.make_waiter();
+  LEND_TRY(came, wait_until(channel, waiter, within(bound), is_over));
+  if (came) return true;
+  LEND_TRYV(without_value(channel.poll()));
+  return is_over();
 }
 
 }  // namespace lend::channel

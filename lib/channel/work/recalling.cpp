@@ -77,8 +77,7 @@ std::optional<Error> Drain::recall_alone(ScopeRecord& scope, Deadline deadline) 
 }
 
 Result<void> Drain::wait_for_flush() noexcept {
-  Waiter waiter = channel_.progress.make_waiter();
-  LEND_TRY(came, wait_until(channel_, waiter, within(recall_bound), [this] {
+  LEND_TRY(came, wait_within(channel_, recall_bound, [this] {
              return channel_.is_broken() ||
                     channel_.datagrams->flushed() >= channel_.in_flight.outstanding();
            }));

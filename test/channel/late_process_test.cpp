@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: a process that gets no CPU for longer than an abort may take does not blame the device: it
+// takes what came meanwhile, and keeps the queue pair. Method: the fake provider, an empty poll of
+// which takes so long.
+#include "support/catch.hpp"
+#include "verbs/fake_provider.hpp"
+
+#include <lend/lend.hpp>
+
+#include <chrono>
+#include <thread>
+
+using namespace lend;
+using namespace lend::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+void complete_all(ibv_wc_status status) {
+  for (; !Fake::get().posted.empty(); Fake::get().posted.pop_front()) {
+    ibv_wc entry{};
+    entry.wr_id = Fake::get().posted.front().request.wr_id;
+    entry.status = status;
+    Fake::get().completions.push_back(entry);
+  }
+}
+
+/// The next empty poll takes longer than an abort; what it just missed is there then.
+void be_late() {
+  Fake::get().at_empty_poll = [] {
+    std::this_thread::sleep_for(2100ms);
+    complete_all(IBV_WC_WR_FLUSH_ERR);
+  };
+}
+
+}  // namespace
+
+TEST_CASE("what came back while the process was stopped is not taken by force", "[channel]") {
+  bool const waits = GENERATE(true, false);
+  Fake::get().reset({});
+  auto const domain = open_fake().value().allocate_protection_domain().value();
+  auto prepared = prepare_channel(domain, {}).value();
+  auto const itself = prepared.endpoint();
+  auto memory = domain.allocate(64).value();
+  auto channel = std::move(prepared).handshake(itself).value();
+  PollingScope scope{channel};
+  auto work = scope.post_receive(memory.scatter(0, 8)).value();
+  if (waits) {
+    Fake::get().at_error = be_late;
+    scope.drain_within(0ns);
+    CHECK(scope.finish().has_error());
+  } else {
+    auto other = scope.post_send(memory.gather(8, 8)).value();
+    ibv_wc failure{};
+    failure.wr_id = Fake::get().posted.back().request.wr_id;
+    failure.status = IBV_WC_RETRY_EXC_ERR;
+    Fake::get().posted.pop_back();
+    Fake::get().completions.push_back(failure);
+    CHECK(other.poll().has_error());
+    CHECK(!work.poll().value().has_value());  // the abort begins
+    be_late();
+    CHECK(work.poll().has_error());
+  }
+  CHECK(memory.loans() == 0);
+  CHECK_FALSE(Fake::get().called.contains("ibv_destroy_qp"));
+}
