@@ -22,7 +22,8 @@ from pathlib import Path
 
 # What each program runs: rows of doubles, and bytes of one rank's values.
 ROWS = {
-    "beside_mpi": [("halo", 8), ("halo", 256), ("halo", 4096), ("ahead", 256), ("ring", 1)],
+    "beside_mpi": [("halo", 8), ("halo", 256), ("halo", 4096), ("exchange", 8),
+                   ("exchange", 256), ("exchange", 4096), ("ahead", 256), ("ring", 1)],
     "group_beside_mpi":
         [("barrier", 0)] + [("broadcast", 8 << shift) for shift in (0, 13, 17)]
         + [("allreduce", 8 << shift) for shift in (0, 6, 9, 12, 15, 18, 21, 23)]

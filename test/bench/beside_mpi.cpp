@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // lend beside MPI in one program. One thread.
-//   mpirun -n RANKS beside_mpi halo|ahead|ring DOUBLES ROUNDS
+//   mpirun -n RANKS beside_mpi halo|exchange|ahead|ring DOUBLES ROUNDS
 //
 // halo: each rank exchanges a row with both neighbours; a round posts its receives, sends and
-// waits, as one would write it first. ahead: each round posts the receives of the next one. ring:
-// one message goes round all ranks. MPI and lend take turns, in blocks of rounds, so that both see
+// waits, as one would write it first. exchange: the same by persistent requests and by an Exchange.
+// ahead: each round posts the receives of the next one. ring: one message goes round all ranks. MPI
+// and lend take turns, in blocks of rounds, so that both see
 // the same load; rank 0 prints the medians of the blocks as a line of JSON. Fails where the two
 // do not compute the same.
 #include "number.hpp"
 
-#include <lend/lend.hpp>
-
-#define OMPI_SKIP_MPICXX  // its C++ bindings, of MPI-2, do not compile without warnings
-#include <mpi.h>
 #include <sys/resource.h>
+#include <lend/group.hpp>
+#include <lend/group/mpi.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -74,6 +74,21 @@ class OverMpi {
     for (int const side : {left, right}) send(side);
     return finish(turn);
   }
+  Result<void> begin_exchange() {
+    if (std::exchange(is_described_, true)) return success();
+    for (int const side : {left, right}) {
+      MPI_Recv_init(rows.at(Rows::place(side, 0)).data(), count(), MPI_DOUBLE, ranks_.beside(side),
+                    1 - side, MPI_COMM_WORLD, &persistent_[side]);
+      MPI_Send_init(rows.first, count(), MPI_DOUBLE, ranks_.beside(side), side, MPI_COMM_WORLD,
+                    &persistent_[2 + side]);
+    }
+    return success();
+  }
+  Result<void> exchange() {
+    MPI_Startall(4, persistent_);
+    MPI_Waitall(4, persistent_, MPI_STATUSES_IGNORE);
+    return success();
+  }
   Result<void> begin_ahead() {
     for (int const side : {left, right}) receive(side, 0);
     return success();
@@ -116,6 +131,8 @@ class OverMpi {
   std::vector<double> memory_;
   MPI_Request receives_[2][2]{};
   MPI_Request sends_[2]{};
+  MPI_Request persistent_[4]{};
+  bool is_described_ = false;  // by these
 
  public:
   Rows rows;
@@ -137,8 +154,8 @@ class OverLend {
     MPI_Barrier(MPI_COMM_WORLD);
     LEND_TRY(bytes, memory.mutable_bytes());
     Rows const rows{reinterpret_cast<double*>(bytes.data()), doubles};
-    return std::unique_ptr<OverLend>{
-        new OverLend{ranks, rows, std::move(memory), std::move(on_left), std::move(on_right)}};
+    return std::unique_ptr<OverLend>{new OverLend{ranks, rows, domain, std::move(memory),
+                                                  std::move(on_left), std::move(on_right)}};
   }
 
   Result<void> halo(std::size_t turn) {
@@ -153,6 +170,23 @@ class OverLend {
     LEND_TRYV(on_left.finish());
     return on_right.finish();
   }
+  Result<void> begin_exchange() {
+    if (exchange_) return success();
+    LEND_TRY(group, join_over(MPI_COMM_WORLD, domain_, Deadline::never()));
+    group_.emplace(std::move(group));
+    auto const to_left = static_cast<std::uint32_t>(ranks_.beside(left));
+    auto const to_right = static_cast<std::uint32_t>(ranks_.beside(right));
+    LEND_TRY(peers,
+             Peers::connect(*group_, std::array{to_left, to_left == to_right ? no_rank : to_right},
+                            Deadline::never()));
+    peers_.emplace(std::move(peers));
+    exchange_.emplace(*peers_);
+    // What goes to the left comes from the right.
+    exchange_->send(to_left, own_row()).receive(to_right, row_for(right, 0));
+    exchange_->send(to_right, own_row()).receive(to_left, row_for(left, 0));
+    return success();
+  }
+  Result<void> exchange() { return exchange_->run(); }
   Result<void> begin_ahead() {
     for (int const side : {left, right}) {
       receiving_[side].emplace(channels_[side]);
@@ -190,8 +224,10 @@ class OverLend {
   }
 
  private:
-  OverLend(Ranks ranks, Rows of, MemoryRegion memory, Channel on_left, Channel on_right)
+  OverLend(Ranks ranks, Rows of, ProtectionDomain domain, MemoryRegion memory, Channel on_left,
+           Channel on_right)
       : ranks_{ranks},
+        domain_{std::move(domain)},
         memory_{std::move(memory)},
         channels_{std::move(on_left), std::move(on_right)},
         rows{of} {}
@@ -212,10 +248,14 @@ class OverLend {
   }
 
   Ranks ranks_;
+  ProtectionDomain domain_;
   MemoryRegion memory_;
   Channel channels_[2];
   std::optional<PollingScope> receiving_[2]{};
   std::optional<PendingWork> pending_[2][2]{};
+  std::optional<Group> group_{};
+  std::optional<Peers> peers_{};
+  std::optional<Exchange> exchange_{};
 
  public:
   Rows rows;
@@ -224,6 +264,9 @@ class OverLend {
 /// A block of rounds. Microseconds a round.
 template <class Way>
 Result<double> run(Way& way, std::string_view what, int rounds) {
+  if (what == "exchange") {
+    LEND_TRYV(way.begin_exchange());
+  }
   MPI_Barrier(MPI_COMM_WORLD);
   auto const begin = std::chrono::steady_clock::now();
   if (what == "ahead") {
@@ -233,6 +276,11 @@ Result<double> run(Way& way, std::string_view what, int rounds) {
     auto const turn = static_cast<std::size_t>(round % 2);
     if (what == "ring") {
       LEND_TRYV(way.ring());
+      continue;
+    }
+    if (what == "exchange") {
+      LEND_TRYV(way.exchange());
+      way.rows.smooth(0);
       continue;
     }
     LEND_TRYV(what == "halo" ? way.halo(turn) : way.ahead(turn, round + 1 == rounds));
@@ -291,10 +339,11 @@ int main(int argument_count, char** arguments) {
   std::size_t doubles = 0;
   int rounds = 0;
   std::string_view const what = words.size() == 4 ? words[1] : "";
-  if ((what != "halo" && what != "ahead" && what != "ring") ||
+  if ((what != "halo" && what != "exchange" && what != "ahead" && what != "ring") ||
       !bench::parse_number(words[2], doubles) || !bench::parse_number(words[3], rounds) ||
       doubles == 0 || rounds <= 0) {
-    std::fputs("usage: mpirun -n RANKS beside_mpi halo|ahead|ring DOUBLES ROUNDS\n", stderr);
+    std::fputs("usage: mpirun -n RANKS beside_mpi halo|exchange|ahead|ring DOUBLES ROUNDS\n",
+               stderr);
     return 2;
   }
   MPI_Init(&argument_count, &arguments);

@@ -21,10 +21,6 @@
 
 namespace lend {
 
-namespace group {
-struct ExchangeState;
-}
-
 /// Rows, each a message to or from a peer, that are sent together in every step: MPI's persistent
 /// requests, derived types and neighbourhood collectives in one.
 ///
@@ -51,6 +47,8 @@ class LEND_EXPORT Exchange {
   /// outlives the last run, and finish(). A row of more elements than a request takes is copied,
   /// and so are parts of less than 256 bytes on average, as a column: to memory of the exchange as
   /// it starts, and from there by the call that finds it over. Each end decides that for itself.
+  /// Rows of up to 192 bytes between ranks with rows both ways lend nothing, and metrics do not
+  /// count them: they are written to memory of the peer's exchange.
   Exchange& send(std::uint32_t rank, GatherList const& row, SourceLine where = SourceLine::here());
   Exchange& receive(std::uint32_t rank, ScatterList const& row,
                     SourceLine where = SourceLine::here());

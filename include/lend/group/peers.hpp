@@ -26,7 +26,8 @@ namespace lend {
 
 namespace group {
 class PeersState;
-}
+struct ExchangeState;
+}  // namespace group
 
 /// No rank, as MPI_PROC_NULL: what is posted to it is over at once, as PendingWork{} is.
 inline constexpr std::uint32_t no_rank = UINT32_MAX;
@@ -102,6 +103,7 @@ class LEND_EXPORT Peers {
   [[nodiscard]] Result<PeerMessage> receive_any(Deadline deadline = Deadline::never()) noexcept;
 
  private:
+  friend struct group::ExchangeState;
   friend class PeerScope;
   friend class Window;
   explicit Peers(std::unique_ptr<group::PeersState> state) noexcept;

@@ -5,6 +5,7 @@
 
 #include <channel/parts/scope_record.hpp>
 #include <lend/base/error.hpp>
+#include <lend/base/export.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -58,7 +59,7 @@ class FailureLog {
     return first_cause_.has_value() && first_cause_->is_flush();
   }
   /// The error of a call on a broken channel.
-  [[nodiscard]] Error broken_error() const noexcept;
+  [[nodiscard]] LEND_EXPORT Error broken_error() const noexcept;
 
   // ---- failed work ----
 

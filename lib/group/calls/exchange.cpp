@@ -5,6 +5,7 @@
 #include <lend/channel/wait_many.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <string>
 #include <utility>
@@ -14,6 +15,14 @@ namespace lend {
 
 using group::ExchangeState;
 using group::Row;
+using group::WrittenRow;
+
+namespace {
+
+// A run that finds all its rows written polls no device, and learns of no loss.
+constexpr std::uint32_t runs_per_look = 256;
+
+}  // namespace
 
 Exchange::Exchange(Peers& peers) : state_{std::make_unique<group::ExchangeState>(peers)} {}
 Exchange::~Exchange() = default;
@@ -62,6 +71,13 @@ Exchange& Exchange::receive(std::uint32_t rank, std::span<ScatterParts const> ro
 Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
   for (; posted < received.size(); ++posted) {
     auto& row = received[posted];
+    if (row.slot) {
+      row.has_come = false;
+      row.is_to_be_unpacked = true;
+      ++written_awaited;
+      ++channel_of(row.rank).watch.awaited_beside;
+      continue;
+    }
     auto const target = row.packed ? ScatterList{row.packed->scatter(0, row.bytes)} : row.list();
     LEND_TRY(work, row.scope->post_receive(target, deadline, row.where));
     works[posted] = std::move(work);
@@ -69,8 +85,13 @@ Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
   }
   for (; posted < works.size(); ++posted) {
     auto& row = sent[posted - received.size()];
+    if (row.slot) {
+      LEND_TRYV(write(row, works[posted], deadline));
+      continue;
+    }
     if (row.packed) {
-      LEND_TRYV(pack(row));
+      LEND_TRY(room, row.packed->mutable_bytes());
+      LEND_TRYV(row.copy_to(room.data()));
     }
     auto const source = row.packed ? GatherList{row.packed->gather(0, row.bytes)} : row.list();
     LEND_TRY(work, row.scope->post_send(source, deadline, row.where));
@@ -102,7 +123,10 @@ Result<void> Exchange::start(Deadline deadline) noexcept try {
   if (state.phase == ExchangeState::Phase::described) {
     LEND_TRYV(state.describe());
   }
-  if (state.phase == ExchangeState::Phase::idle) state.phase = ExchangeState::Phase::posting;
+  if (state.phase == ExchangeState::Phase::idle) {
+    state.phase = ExchangeState::Phase::posting;
+    ++state.run;
+  }
   return state.go_on(deadline);
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
@@ -115,7 +139,7 @@ Error group::ExchangeState::is_late(Deadline deadline) const {
             std::to_string(row.rank);
   };
   for (std::size_t i = 0; i < posted; ++i) {
-    if (!channel::HandleAccess::is_pending(works[i])) continue;
+    if (!is_pending(i)) continue;
     if (i < received.size())
       add(received[i], "from");
     else
@@ -127,6 +151,11 @@ Error group::ExchangeState::is_late(Deadline deadline) const {
 
 Result<void> group::ExchangeState::wait_for_posted(Deadline deadline) {
   bool is_late = false;
+  if (run % runs_per_look == 0) static_cast<void>(group().look());
+  if (written_awaited > 0) {
+    LEND_TRY(has_come, wait_until([this] { return take_written(); }, deadline));
+    is_late = !has_come;
+  }
   for (std::size_t i = 0; i < posted; ++i) {
     auto const waited = works[i].wait(deadline);
     if (!channel::HandleAccess::is_pending(works[i])) continue;
@@ -138,6 +167,13 @@ Result<void> group::ExchangeState::wait_for_posted(Deadline deadline) {
 }
 
 Result<void> group::ExchangeState::take(std::size_t index) {
+  if (is_written(index)) {
+    auto& row = received[index];
+    if (!row.is_to_be_unpacked) return success();
+    if (row.has_come) return row.copy_from(row.values.data());
+    Error const* const cause = group().first_cause();
+    return cause != nullptr ? *cause : channel_of(row.rank).failures.broken_error();
+  }
   LEND_TRY(done, works[index].poll());
   if (!done || index >= received.size()) return success();
   auto& row = received[index];
@@ -145,7 +181,9 @@ Result<void> group::ExchangeState::take(std::size_t index) {
     return Error{Errc::disagreement, "rank " + std::to_string(row.rank) + " sent " +
                                          std::to_string(done->bytes) + " bytes to a row of " +
                                          std::to_string(row.bytes)};
-  return row.is_to_be_unpacked ? unpack(row) : success();
+  if (!row.is_to_be_unpacked) return success();
+  LEND_TRY(packed, row.packed->bytes());
+  return row.copy_from(packed.data());
 }
 
 Result<void> group::ExchangeState::end() {
@@ -154,13 +192,14 @@ Result<void> group::ExchangeState::end() {
   Result<void> taken = success();
   bool is_over = true;
   for (std::size_t i = 0; i < posted; ++i) {
-    if (channel::HandleAccess::is_pending(works[i]) || works[i].poll().has_error()) continue;
+    if (is_pending(i) || (!is_written(i) && works[i].poll().has_error())) continue;
     auto const one = take(i);
     if (one.has_value()) continue;
     is_over = is_over && one.error() != Errc::already_borrowed;
     if (taken.has_value()) taken = one;
   }
   if (is_over) {
+    await_no_rows();
     phase = Phase::idle;
     posted = 0;
     for (PendingWork& work : works) work = PendingWork{};
@@ -192,10 +231,14 @@ Result<bool> Exchange::poll() noexcept try {
     return went_on.error();
   }
   if (state.phase != ExchangeState::Phase::under_way) return true;
+  if (!state.take_written()) {
+    static_cast<void>(state.group().look());
+    if (!state.take_written()) state.look_for_losses();
+  }
   bool is_over = true;
-  for (PendingWork& work : state.works) {
-    static_cast<void>(work.poll());
-    is_over = is_over && !channel::HandleAccess::is_pending(work);
+  for (std::size_t i = 0; i < state.works.size(); ++i) {
+    static_cast<void>(state.works[i].poll());
+    is_over = is_over && !state.is_pending(i);
   }
   if (!is_over) return false;
   LEND_TRYV(state.end());
@@ -205,13 +248,39 @@ Result<bool> Exchange::poll() noexcept try {
 }
 
 Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcept try {
-  LEND_TRYV(state_->go_on(deadline));
-  if (state_->phase != ExchangeState::Phase::under_way) return std::optional<std::size_t>{};
-  auto const rows = std::span{state_->works}.first(state_->received.size());
-  LEND_TRY(next, lend::wait_any(rows, deadline));
-  if (!next) return next;
-  LEND_TRYV(state_->take(*next));
-  return next;
+  auto& state = *state_;
+  LEND_TRYV(state.go_on(deadline));
+  if (state.phase != ExchangeState::Phase::under_way) return std::optional<std::size_t>{};
+  auto const next = std::ranges::find_if(
+      state.received, [&](auto const& row) { return row.slot && row.is_to_be_unpacked; });
+  auto const told = [&](std::size_t row) -> Result<std::optional<std::size_t>> {
+    LEND_TRYV(state.take(row));
+    return std::optional{row};
+  };
+  auto const rows = std::span{state.works}.first(state.received.size());
+  if (next == state.received.end()) {  // all that are written were told
+    LEND_TRY(row, lend::wait_any(rows, deadline));
+    return row ? told(*row) : row;
+  }
+  auto const next_written = [&] {
+    state.take_written();
+    std::size_t row = 0;
+    while (row < rows.size() && !(state.is_written(row) && state.received[row].is_to_be_unpacked &&
+                                  !state.is_pending(row)))
+      ++row;
+    return row;
+  };
+  auto const has_come = [&] { return next_written() < rows.size(); };
+  for (;;) {
+    if (auto const row = next_written(); row < rows.size()) return told(row);
+    auto const other = lend::wait_any(rows, within(std::chrono::nanoseconds{0}));
+    if (other.has_value() && other.value()) return told(*other.value());
+    if (other.has_error() && !base::is_given_up(other.error())) return other;
+    auto const waited = state.group().wait_for_any(deadline, std::ref(has_come));
+    if (!has_come()) state.look_for_losses();
+    if (waited.has_error() && !has_come())
+      return base::is_given_up(waited.error()) ? state.is_late(deadline) : waited.error();
+  }
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
 }
@@ -246,6 +315,7 @@ Result<void> Exchange::finish() noexcept try {
   auto const own = state.end_all();
   auto const ended = state.scope.finish();
   state.phase = ExchangeState::Phase::ended;
+  state.await_no_rows();
   for (auto& row : state.received) row.scope = nullptr;
   for (auto& row : state.sent) row.scope = nullptr;
   for (PendingWork& work : state.works) work = PendingWork{};

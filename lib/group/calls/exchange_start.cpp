@@ -13,19 +13,41 @@
 
 namespace lend {
 
-using group::ExchangeState;
+using group::PeerBox;
 using group::Row;
+using group::RowBox;
 using group::RowsNote;
+using group::WrittenRow;
 
 /// Posts nothing, so that it can be repeated.
 Result<void> group::ExchangeState::describe() {
   partners.clear();
-  std::map<std::uint32_t, RowsNote> by_rank;
-  for (auto const& row : received) by_rank[row.rank].received.add(row.bytes);
-  for (auto const& row : sent) by_rank[row.rank].sent.add(row.bytes);
-  for (auto const& [rank, note] : by_rank) {
-    LEND_TRYV(join(rank, note.received.count));
-    partners.push_back({rank, note});
+  std::map<std::uint32_t, Partner> by_rank;
+  auto const add = [&](auto const& row, group::RowsDigest RowsNote::*rows) -> Partner& {
+    auto& partner = by_rank.try_emplace(row.rank, Partner{row.rank}).first->second;
+    (partner.ours.*rows).add(row.bytes);
+    partner.copies = partner.copies && (!WrittenRow::fits(row.bytes) || row.is_of_host());
+    return partner;
+  };
+  for (auto const& row : sent) add(row, &RowsNote::sent);
+  for (auto const& row : received)
+    add(row, &RowsNote::received).slots += WrittenRow::fits(row.bytes);
+  bool const sleeps = group().options().wait == Wait::event;
+  std::size_t slots = 0;
+  for (auto& [rank, partner] : by_rank) {
+    LEND_TRYV(join(rank, partner.ours.received.count));
+    bool const both_ways = partner.ours.sent.count > 0 && partner.ours.received.count > 0;
+    partner.ours.writes = both_ways && partner.copies && !sleeps ? 1 : 0;
+    if (partner.ours.writes == 0) partner.slots = 0;
+    partner.first_slot = std::exchange(slots, slots + partner.slots);
+    partners.push_back(std::move(partner));
+  }
+  if (slots > 0) {
+    LEND_TRY(made, RowBox::create(peers[partners.front().rank].protection_domain(), slots));
+    box = std::move(made);
+    for (Partner& partner : partners)
+      if (partner.slots > 0)
+        partner.ours.box = box->remote(partner.first_slot, partner.slots).encode();
   }
   for (auto& row : received) {
     auto const& channel = channel::ChannelState::of(peers[row.rank]);
@@ -108,18 +130,45 @@ Result<void> group::ExchangeState::compare(Deadline deadline) {
     return base::gave_up(deadline,
                          launch::list_of(missing) + " did not start an exchange with this rank",
                          ": start() again");
-  for (std::size_t i = 0; i < partners.size() && !wrong; ++i)
-    if (auto const alike = check(partners[i], i); alike.has_error()) wrong = alike.error();
+  for (std::size_t i = 0; i < partners.size() && !wrong; ++i) {
+    LEND_TRY(theirs, take_note(i));
+    auto const alike = group::compare(partners[i].ours, theirs, partners[i].rank);
+    auto const chosen = alike.has_value() ? choose_written(partners[i], theirs) : alike;
+    if (chosen.has_error()) wrong = chosen.error();
+  }
   if (wrong) return *wrong;
   phase = Phase::posting;
+  run = 1;
   return success();
 }
 
-Result<void> group::ExchangeState::check(Partner const& partner, std::size_t index) const {
+Result<RowsNote> group::ExchangeState::take_note(std::size_t index) const {
   RowsNote theirs;
   LEND_TRY(bytes, notes->bytes(2 * index * sizeof(RowsNote), sizeof(RowsNote)));
   std::memcpy(&theirs, bytes.data(), sizeof theirs);
-  return group::compare(partner.ours, theirs, partner.rank);
+  return theirs;
+}
+
+Result<void> group::ExchangeState::choose_written(Partner& partner, RowsNote const& theirs) {
+  if (partner.ours.writes == 0 || theirs.writes == 0) return success();
+  auto const choose = [&](auto& rows, std::size_t slot) {
+    std::size_t chosen = 0;
+    for (auto& row : rows) {
+      if (row.rank != partner.rank || !WrittenRow::fits(row.bytes)) continue;
+      row.slot = slot + chosen++;
+      row.values.resize(row.bytes);
+      row.has_come = true;  // until it is awaited
+    }
+    return chosen;
+  };
+  choose(received, partner.first_slot);
+  auto const written = choose(sent, 0);
+  if (written == 0) return success();
+  LEND_TRY(region, RemoteRegion::decode(theirs.box));
+  partner.box = PeerBox{region, channel_of(partner.rank).connection.raw()};
+  if (partner.box.has_room_for(written)) return success();
+  return Error{Errc::incompatible_peer, "rank " + std::to_string(partner.rank) +
+                                            " has no room for the short rows of this rank"};
 }
 
 }  // namespace lend

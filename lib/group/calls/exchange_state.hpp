@@ -5,12 +5,15 @@
 
 #include <channel/work/access.hpp>
 #include <group/calls/rows.hpp>
+#include <group/link/row_box.hpp>
 #include <group/state/peers_state.hpp>
 #include <lend/channel/drain_bound.hpp>
 #include <lend/group/exchange.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -23,9 +26,14 @@ struct ExchangeState {
     std::uint32_t rank;
     RowsNote ours{};
     PendingWork from{}, to{};
+    bool copies = true;          // this thread can copy all short rows
+    std::size_t first_slot = 0;  // of its rows, in the own box
+    std::size_t slots = 0;
+    PeerBox box{};  // for this rank's rows
   };
 
   explicit ExchangeState(Peers& connected) : peers{connected}, scope{connected} {}
+  ~ExchangeState() { await_no_rows(); }
 
   template <class Element, class What>
   void add(std::vector<Row<Element>>& rows, std::uint32_t rank, What const& what, SourceLine where);
@@ -36,10 +44,39 @@ struct ExchangeState {
   /// Each can be called again after an error: it goes on where it was.
   [[nodiscard]] Result<void> post_notes(Deadline deadline) noexcept;
   [[nodiscard]] Result<void> compare(Deadline deadline);
-  [[nodiscard]] Result<void> check(Partner const& partner, std::size_t index) const;
+  [[nodiscard]] Result<RowsNote> take_note(std::size_t index) const;
+  /// Once the notes fit: which rows are written.
+  [[nodiscard]] Result<void> choose_written(Partner& partner, RowsNote const& theirs);
+  [[nodiscard]] Result<void> write(Row<GatherElement>& row, PendingWork& work,
+                                   Deadline deadline) noexcept;
   [[nodiscard]] Result<void> post_all(Deadline deadline) noexcept;
   /// What start() has left, if it was called. Then the rows are under way, or there is no run.
   [[nodiscard]] Result<void> go_on(Deadline deadline);
+  /// Takes what has been written here, and says whether nothing is awaited any more.
+  bool take_written() noexcept;
+  /// Whether what is still awaited does not come, because the channels to its ranks are broken.
+  [[nodiscard]] bool is_hopeless() const noexcept;
+  /// Breaks the channels of awaited rows whose ranks have left the group.
+  void look_for_losses() noexcept;
+  /// Until `has_come()`. False: the deadline has passed.
+  [[nodiscard]] Result<bool> wait_until(std::function<bool()> const& has_come, Deadline deadline);
+  void await_no_rows() noexcept;
+  [[nodiscard]] GroupState& group() const noexcept { return peers.state().group(); }
+  [[nodiscard]] channel::ChannelState& channel_of(std::uint32_t rank) const noexcept {
+    return channel::ChannelState::of(peers[rank]);
+  }
+  [[nodiscard]] Partner const& partner_of(std::uint32_t rank) const noexcept {
+    return *std::ranges::lower_bound(partners, rank, {}, &Partner::rank);
+  }
+  /// Whether that row is to be written here.
+  [[nodiscard]] bool is_written(std::size_t index) const noexcept {
+    return index < received.size() && received[index].slot;
+  }
+  /// Whether the end of that row, which was posted, is still to come.
+  [[nodiscard]] bool is_pending(std::size_t index) const noexcept {
+    if (!is_written(index)) return channel::HandleAccess::is_pending(works[index]);
+    return !received[index].has_come && !channel_of(received[index].rank).is_broken();
+  }
   /// Until all that were posted are over.
   [[nodiscard]] Result<void> wait_for_posted(Deadline deadline);
   /// After that: takes what came. If bytes of it cannot be taken yet, the run is not over.
@@ -58,6 +95,9 @@ struct ExchangeState {
   std::optional<MemoryRegion> notes{};  // two a partner: its own, and ours
   std::size_t notes_awaited = 0;        // receives posted, by partners
   std::size_t notes_sent = 0;
+  std::optional<RowBox> box{};       // for short rows of partners
+  std::uint32_t run = 0;             // its number; wraps
+  std::size_t written_awaited = 0;   // rows that are to be written here
   std::vector<PendingWork> works{};  // of the rows: those received come first
   std::size_t posted = 0;            // of these
   bool has_told_break = false;       // as a reason why not all of them are

@@ -25,17 +25,15 @@ void for_each_piece(RowPart const& part, Visit&& visit) {
       visit(ByteRange{run.first + i * run.stride, run.length});
 }
 
-/// Where the bytes of `part` are counted from, once they may be touched.
 /// Errors:  already_borrowed.
-Result<std::byte*> touch(RowPart const& part, LoanKind kind) noexcept {
+Result<void> check_loans(RowPart const& part, LoanKind kind) noexcept {
+  if (verbs::touch(part.region, part.hull(), kind).has_value()) return success();
   // What is on loan may lie between the pieces.
   Result<void> allowed = success();
-  if (verbs::touch(part.region, part.hull(), kind).has_error())
-    for_each_piece(part, [&](ByteRange piece) {
-      if (allowed.has_value()) allowed = without_value(verbs::touch(part.region, piece, kind));
-    });
-  LEND_TRYV(allowed);
-  return part.region->address;
+  for_each_piece(part, [&](ByteRange piece) {
+    if (allowed.has_value()) allowed = without_value(verbs::touch(part.region, piece, kind));
+  });
+  return allowed;
 }
 
 /// One piece after the other. Of constant length, which is a load and a store.
@@ -92,6 +90,51 @@ Result<void> Row<Element>::add(PartsOf<Element> const& part) {
 }
 
 template <class Element>
+bool Row<Element>::is_of_host() const noexcept {
+  auto const is_of_device = [](auto const& of) {
+    return of.region != nullptr && of.region->is_device_memory;
+  };
+  return std::ranges::none_of(elements, is_of_device) && std::ranges::none_of(parts, is_of_device);
+}
+
+template <class Element>
+Result<void> Row<Element>::copy_to(std::byte* to) const noexcept {
+  for (Element const& element : elements) {
+    LEND_TRY(from, verbs::touch(element.region, element.range, LoanKind::shared));
+    base::copy_bytes({to, element.range.length}, {from, element.range.length});
+    to += element.range.length;
+  }
+  if (!elements.empty()) return success();
+  for (RowPart const& part : parts) {
+    LEND_TRYV(check_loans(part, LoanKind::shared));
+    for (Run const& run : part.runs) {
+      copy_pieces(to, run.length, part.region->address + run.first, run.stride, run);
+      to += run.count * run.length;
+    }
+  }
+  return success();
+}
+
+template <class Element>
+Result<void> Row<Element>::copy_from(std::byte const* from) noexcept {
+  for (Element const& element : elements) {
+    LEND_TRY(to, verbs::touch(element.region, element.range, LoanKind::exclusive));
+    base::copy_bytes({to, element.range.length}, {from, element.range.length});
+    from += element.range.length;
+  }
+  if (elements.empty())
+    for (RowPart const& part : parts) {
+      LEND_TRYV(check_loans(part, LoanKind::exclusive));
+      for (Run const& run : part.runs) {
+        copy_pieces(part.region->address + run.first, run.stride, from, run.length, run);
+        from += run.count * run.length;
+      }
+    }
+  is_to_be_unpacked = false;
+  return success();
+}
+
+template <class Element>
 Result<bool> Row<Element>::take_elements(std::size_t most) {
   if (!elements.empty() && elements.size() <= most) return true;
   if (parts.empty()) {
@@ -123,32 +166,5 @@ Result<bool> Row<Element>::take_elements(std::size_t most) {
 
 template struct Row<GatherElement>;
 template struct Row<ScatterElement>;
-
-Result<void> pack(Row<GatherElement>& row) noexcept {
-  LEND_TRY(room, row.packed->mutable_bytes());
-  std::byte* to = room.data();
-  for (RowPart const& part : row.parts) {
-    LEND_TRY(from, touch(part, LoanKind::shared));
-    for (Run const& run : part.runs) {
-      copy_pieces(to, run.length, from + run.first, run.stride, run);
-      to += run.count * run.length;
-    }
-  }
-  return success();
-}
-
-Result<void> unpack(Row<ScatterElement>& row) noexcept {
-  LEND_TRY(packed, row.packed->bytes());
-  std::byte const* from = packed.data();
-  for (RowPart const& part : row.parts) {
-    LEND_TRY(to, touch(part, LoanKind::exclusive));
-    for (Run const& run : part.runs) {
-      copy_pieces(to + run.first, run.stride, from, run.length, run);
-      from += run.count * run.length;
-    }
-  }
-  row.is_to_be_unpacked = false;
-  return success();
-}
 
 }  // namespace lend::group

@@ -7,8 +7,10 @@
 #include <lend/channel/polling_scope.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/parts.hpp>
+#include <lend/verbs/remote_region.hpp>
 #include <lend/verbs/work_request.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -49,6 +51,14 @@ struct Row {
   /// Errors:  those of check_parts().
   [[nodiscard]] Result<void> add(PartsOf<Element> const& part);
 
+  /// Whether this thread can copy it.
+  [[nodiscard]] bool is_of_host() const noexcept;
+  /// Copies its bytes to `to`, or from there to their place.
+  /// Errors:  already_borrowed  bytes of it are on loan.
+  ///          invalid_argument  some are out of bounds.
+  [[nodiscard]] Result<void> copy_to(std::byte* to) const noexcept;
+  [[nodiscard]] Result<void> copy_from(std::byte const* from) noexcept;
+
   /// Makes elements of the parts, at most `most`, or the reverse. Whether there are elements now.
   /// Errors:  invalid_argument  what is to be copied is a device's memory, or out of bounds.
   [[nodiscard]] Result<bool> take_elements(std::size_t most);
@@ -64,14 +74,10 @@ struct Row {
   PollingScope* scope = nullptr;         // since the first run
   std::optional<MemoryRegion> packed{};  // of what is copied
   bool is_to_be_unpacked = false;        // since it was posted
+  std::optional<std::size_t> slot{};     // of one that is written, in its reader's box
+  std::vector<std::byte> values{};       // of one that is written
+  bool has_come = false;                 // with these
 };
-
-/// Copies the row to its packed memory.
-/// Errors:  already_borrowed  bytes of it are being received.
-[[nodiscard]] Result<void> pack(Row<GatherElement>& row) noexcept;
-/// The reverse.
-/// Errors:  already_borrowed  bytes of it are on loan.
-[[nodiscard]] Result<void> unpack(Row<ScatterElement>& row) noexcept;
 
 /// The rows of one direction between two ranks: how many there are, and a hash of their lengths.
 struct RowsDigest {
@@ -89,6 +95,8 @@ struct RowsDigest {
 /// What a rank sends to a peer before its first rows.
 struct RowsNote {
   RowsDigest sent{}, received{};
+  std::uint64_t writes = 0;  ///< 1: short rows, also the peer's, are written, if the peer says so
+  std::array<std::byte, RemoteRegion::encoded_size> box{};  ///< for those of the peer, if any
 };
 
 /// Of this rank's note to `rank`, and that one's to this.

@@ -28,7 +28,7 @@ std::uint32_t Mailbox::slots_in(std::size_t bytes) noexcept {
 }
 
 std::optional<std::uint32_t> Mailbox::take_freed() noexcept {
-  auto const word = Slot{place_}.load(0);
+  auto const word = ReadSlot{place_}.load(0);
   auto const freed = static_cast<std::uint32_t>(word);
   if (word == freed_word_ || word != word_of(freed)) return {};
   freed_word_ = word;

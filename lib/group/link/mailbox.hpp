@@ -42,7 +42,7 @@ class Mailbox {
 
   [[nodiscard]] Result<RemoteRegion> remote() const noexcept { return memory_.remote(); }
   /// Whether the peer has written how many messages it has freed, since take_freed().
-  [[nodiscard]] bool has_freed() const noexcept { return Slot{place_}.load(0) != freed_word_; }
+  [[nodiscard]] bool has_freed() const noexcept { return ReadSlot{place_}.load(0) != freed_word_; }
   /// How many these are. Nothing: it has not, or a part of the word has come.
   [[nodiscard]] std::optional<std::uint32_t> take_freed() noexcept;
   /// As it is written, to place 0.
@@ -64,19 +64,8 @@ class Mailbox {
   void note_taken() noexcept { ++next_; }
 
  private:
-  struct Slot {
-    std::byte const* place;
-
-    /// A device of the same process writes as another thread would. That race is meant, and what it
-    /// can bring is found by the hash; the sanitizer is not to see it.
-    [[nodiscard, gnu::no_sanitize_thread]] std::uint64_t load(std::size_t index) const noexcept {
-      return reinterpret_cast<std::uint64_t const volatile*>(place)[index];
-    }
-    static void fence() noexcept { std::atomic_thread_fence(std::memory_order_acquire); }
-  };
-
   Mailbox(MemoryRegion memory, std::byte const* place, std::uint32_t slots) noexcept;
-  [[nodiscard]] Slot next_slot() const noexcept { return {place_ + place_of(next_, slots_)}; }
+  [[nodiscard]] ReadSlot next_slot() const noexcept { return {place_ + place_of(next_, slots_)}; }
 
   MemoryRegion memory_;
   std::byte const* place_;  // in it

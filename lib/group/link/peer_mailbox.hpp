@@ -35,12 +35,12 @@ class PeerMailbox {
   // Where is_stored_to().
   void store(MessageHead const& head, std::byte const* values) noexcept {
     auto const number = ++written_;
-    WrittenMessage::store(Slot{mapped_.address + Mailbox::place_of(number, slots_)}, number, head,
-                          values);
+    WrittenMessage::store(MappedSlot{mapped_.address + Mailbox::place_of(number, slots_)}, number,
+                          head, values);
   }
   void store_freed(std::uint32_t freed) noexcept {
     // Release: what was freed was read.
-    Slot{mapped_.address}.store(0, Mailbox::word_of(freed), std::memory_order_release);
+    MappedSlot{mapped_.address}.store(0, Mailbox::word_of(freed), std::memory_order_release);
   }
 
   // By requests: where, and what is to be written there.
@@ -54,13 +54,6 @@ class PeerMailbox {
   }
 
  private:
-  struct Slot {
-    std::byte* place;
-    void store(std::size_t index, std::uint64_t word, std::memory_order order) const noexcept {
-      std::atomic_ref{reinterpret_cast<std::uint64_t*>(place)[index]}.store(word, order);
-    }
-  };
-
   RemoteRegion region_{};
   std::uint32_t slots_ = 0;    // 0: nothing is written
   std::uint32_t written_ = 0;  // messages; wraps

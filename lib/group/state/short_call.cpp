@@ -15,9 +15,6 @@ namespace {
 using Kind = Step::Kind;
 using Place = Step::Place;
 
-// Some 40 µs: beside these what the general way takes to begin is little.
-constexpr std::uint32_t looks_max = 1'000;
-
 }  // namespace
 
 // ---- the short way ----
@@ -61,7 +58,7 @@ ShortCalls::Outcome ShortCalls::run(Membership& team, Call const& call,
   ++team.number;
   status_.enter(team, call);
   ShortCall values{team, call, *plan};
-  if (values.run(std::min(set.spins(), looks_max))) return Outcome::over;
+  if (values.run(std::min(set.spins(), ShortCall::looks_max))) return Outcome::over;
   call_.begin_within(team, call, values.round(), values.steps_done(), values.accumulated());
   return Outcome::under_way;
 }

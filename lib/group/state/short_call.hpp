@@ -20,6 +20,8 @@ namespace lend::group {
 class ShortCall {
  public:
   static constexpr std::size_t bytes_max = WrittenMessage::values_max;  // of a part
+  /// For what a peer stores, before a wait that does more: beside some 40 µs that is little.
+  static constexpr std::uint32_t looks_max = 1'000;
 
   /// Copies the part that needs no message, as OngoingCall::begin(). `team` has counted the call.
   ShortCall(Membership const& team, Call const& call, ShortPlan const& plan) noexcept;

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The rows of an exchange that are written to their reader's memory. The thread of the group.
+#include <base/giving_up.hpp>
+#include <group/calls/exchange_state.hpp>
+#include <group/state/short_call.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace lend::group {
+
+Result<void> ExchangeState::write(Row<GatherElement>& row, PendingWork& work,
+                                  Deadline deadline) noexcept {
+  auto& channel = channel_of(row.rank);
+  auto const& to = partner_of(row.rank).box;
+  {
+    channel::ChannelState::Use const use{channel};
+    if (channel.is_broken()) return channel.failures.broken_error();
+    LEND_TRYV(row.copy_to(row.values.data()));
+    if (to.is_stored_to()) {
+      WrittenRow::store(to.slot(*row.slot, run), run, row.values.data(), row.values.size());
+      return success();
+    }
+  }
+  if (!row.packed) {
+    LEND_TRY(memory, peers[row.rank].protection_domain().allocate(WrittenRow::slot_bytes));
+    row.packed = std::move(memory);
+  }
+  LEND_TRY(encoded, row.packed->mutable_bytes());
+  WrittenRow::store(EncodedSlot{encoded.data()}, run, row.values.data(), row.values.size());
+  auto const length = WrittenRow::length(row.values.size());
+  LEND_TRY(request,
+           row.scope->post_write({row.packed->gather(0, length), to.slice(*row.slot, run, length)},
+                                 deadline, row.where));
+  work = std::move(request);
+  return success();
+}
+
+bool ExchangeState::take_written() noexcept {
+  for (auto& row : received) {
+    if (written_awaited == 0) return true;
+    if (!row.slot || row.has_come) continue;
+    if (!WrittenRow::load(box->slot(*row.slot, run), run, row.values.data(), row.values.size()))
+      continue;
+    row.has_come = true;
+    --written_awaited;
+    --channel_of(row.rank).watch.awaited_beside;
+  }
+  return written_awaited == 0;
+}
+
+void ExchangeState::await_no_rows() noexcept {
+  for (std::size_t i = 0; written_awaited > 0; ++i) {
+    auto& row = received[i];
+    if (!row.slot || row.has_come) continue;
+    row.has_come = true;
+    row.is_to_be_unpacked = false;
+    --written_awaited;
+    --channel_of(row.rank).watch.awaited_beside;
+  }
+}
+
+bool ExchangeState::is_hopeless() const noexcept {
+  return std::ranges::all_of(received, [this](auto const& row) {
+    return !row.slot || row.has_come || channel_of(row.rank).is_broken();
+  });
+}
+
+void ExchangeState::look_for_losses() noexcept {
+  for (auto const& row : received) {
+    if (row.slot && !row.has_come && group().links().has_left(row.rank))
+      group().peers().losses().look_for_loss(channel_of(row.rank).tag());
+  }
+}
+
+Result<bool> ExchangeState::wait_until(std::function<bool()> const& has_come, Deadline deadline) {
+  auto const& set = group().links().set();
+  for (std::uint32_t looks = std::min(channel::SetAccess{set}.spins(), ShortCall::looks_max);
+       looks > 0; --looks) {
+    if (has_come()) return true;
+    channel::Waiter::relax();
+  }
+  auto const is_enough = [&] { return has_come() || is_hopeless(); };
+  while (!is_enough()) {
+    auto const waited = group().wait_for_any(deadline, std::ref(is_enough));
+    if (!is_enough()) look_for_losses();
+    if (waited.has_value() || is_enough()) continue;
+    if (base::is_given_up(waited.error())) return false;
+    return waited.error();
+  }
+  return true;
+}
+
+}  // namespace lend::group

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Goal: of a short row that a peer writes, its device or its thread, a rank takes the whole or
+// nothing. Method: the words of rows are stored in any order.
+#include <group/link/row_box.hpp>
+
+#include "support/two_ends.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <random>
+#include <vector>
+
+using namespace lend;
+using namespace lend::group;
+using namespace lend::test;
+
+namespace {
+
+using RowWords = std::array<std::uint64_t, WrittenRow::slot_bytes / sizeof(std::uint64_t)>;
+
+std::vector<std::byte> bytes_of_run(std::uint32_t run, std::size_t length) {
+  std::vector<std::byte> bytes(length);
+  for (std::size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(run * 31 + i);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a row whose words come in any order is taken whole or not at all", "[group]") {
+  auto const context = open_test_device();
+  auto const domain = must(context.allocate_protection_domain());
+  auto const box = must(RowBox::create(domain, 2));
+  CHECK(box.remote(1, 1).size() == WrittenRow::place_of(1, 0));
+  std::mt19937 random{7};
+  for (std::uint32_t run = 1; run < 200; ++run) {
+    auto const length = std::size_t{random() % (WrittenRow::bytes_max + 1)};
+    auto const sent = bytes_of_run(run, length);
+    RowWords words{};
+    WrittenRow::store(EncodedSlot{reinterpret_cast<std::byte*>(words.data())}, run, sent.data(),
+                      length);
+    std::vector<std::size_t> order(WrittenRow::length(length) / sizeof(std::uint64_t));
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::shuffle(order, random);
+    std::vector<std::byte> read(length);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      bool const has_come = WrittenRow::load(box.slot(1, run), run, read.data(), length);
+      // A word that is as before is there already.
+      if (has_come) REQUIRE(read == sent);
+      auto* const place = const_cast<std::byte*>(box.slot(1, run).place);
+      reinterpret_cast<std::uint64_t volatile*>(place)[order[i]] = words[order[i]];
+    }
+    REQUIRE(WrittenRow::load(box.slot(1, run), run, read.data(), length));
+    REQUIRE(read == sent);
+    REQUIRE_FALSE(WrittenRow::load(box.slot(1, run), run + 2, read.data(), length));
+  }
+}
