@@ -8,11 +8,17 @@
 #include <lend/group.hpp>
 #include <lend/soft/faults.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 using namespace lend;
 using namespace lend::test;
@@ -76,16 +82,23 @@ TEST_CASE("where faults are planned short rows go by requests", "[group]") {
   if (auto const device = open_test_device(); device.kind() != DeviceKind::soft)
     return skip(device, "faults are planned");
   ScopeRanks ranks{2};
-  on_each_with_values(ranks, 16, [&](Group& group, Values& values) {
+  on_each_with_values(ranks, 80, [&](Group& group, Values& values) {
     auto const other = 1 - group.rank();
     auto peers = taken(Peers::connect_all(group, within(patience)));
     Exchange exchange{peers};
+    Blocks const column{.first = 16, .length = 1, .count = 8, .stride = 8};
     exchange.receive(other, values.scatter(8, 8)).send(other, values.gather(0, 8));
+    auto into = column;
+    into.first = 17;
+    exchange.receive(other, values.scatter(into)).send(other, values.gather(column));
     auto const& device = ranks.devices[group.rank()];
-    for (int step = 0; step < 6; ++step) {
-      if (step % 2 == 1) must(inject_faults(device, FaultPlan{}.peer_dies(1'000'000)));
-      if (step % 2 == 0) must(inject_faults(device, {}));
+    for (int step = 0; step < 4; ++step) {
+      bool const is_delayed = step % 2 == 1;
+      expect(inject_faults(device, is_delayed ? FaultPlan{}.delay(2, 30ms) : FaultPlan{}));
+      expect(group.barrier(within(patience)));
+      auto const begin = Deadline::Clock::now();
       expect(exchange.run(within(patience)));
+      expect(!is_delayed || Deadline::Clock::now() - begin >= 30ms, "nothing was delayed");
       expect(are(values, 8, other, 0, 8), "the values");
     }
     expect(exchange.finish());
@@ -93,24 +106,140 @@ TEST_CASE("where faults are planned short rows go by requests", "[group]") {
   });
 }
 
+TEST_CASE("exchanges of the same peers keep their short rows apart", "[group]") {
+  if (connects_slowly()) return;
+  ScopeRanks ranks{2};
+  on_each_with_values(ranks, 24, [&](Group& group, Values& values) {
+    auto const other = 1 - group.rank();
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    Exchange one{peers}, two{peers};
+    one.receive(other, values.scatter(8, 4)).send(other, values.gather(0, 4));
+    two.receive(other, values.scatter(16, 4)).send(other, values.gather(4, 4));
+    expect(one.run(within(patience)));
+    for (int step = 0; step < 3; ++step) {
+      expect(two.start(within(patience)));
+      expect(one.run(within(patience)));
+      expect(two.wait(within(patience)));
+      expect(are(values, 8, other, 0, 4) && are(values, 16, other, 4, 4), "the values");
+    }
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("a short row that is on loan as it is sent goes once it is back", "[group]") {
+  if (connects_slowly()) return;
+  ScopeRanks ranks{2};
+  on_each_with_values(ranks, 24, [&](Group& group, Values& values) {
+    auto const other = 1 - group.rank();
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    auto lane = taken(Peers::connect_all(group, within(patience)));
+    Exchange exchange{peers};
+    exchange.send(other, values.gather(0, 4)).send(other, values.gather(4, 4));
+    exchange.receive(other, values.scatter(8, 4)).receive(other, values.scatter(12, 4));
+    PeerScope aside{lane};
+    auto const lent = taken(aside.post_receive(other, values.scatter(4, 1)));
+    auto const refused = exchange.start(within(patience));
+    expect(refused.has_error() && refused.error() == Errc::already_borrowed, "it was sent");
+    expect(group.barrier(within(patience)));
+    static_cast<void>(taken(aside.post_send(other, values.gather(16, 1))));
+    expect(aside.finish());
+    expect(exchange.wait(within(patience)));
+    expect(are(values, 8, other, 0, 4) && are(values, 13, other, 5, 3), "the values");
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("who sleeps by events is sent its short rows", "[group]") {
+  if (connects_slowly()) return;
+  GroupOptions options;
+  options.wait = Wait::event;
+  ScopeRanks ranks{2, options};
+  on_each_with_values(ranks, 16, [&](Group& group, Values& values) {
+    auto const other = 1 - group.rank();
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    Exchange exchange{peers};
+    exchange.receive(other, values.scatter(8, 8)).send(other, values.gather(0, 8));
+    expect(exchange.run(within(patience)));
+    expect(exchange.start(within(patience)));
+    // Its own receive is on loan until wait() sees it, come or not.
+    expect(values.region().loans() > 0, "no loan");
+    expect(exchange.wait(within(patience)));
+    expect(are(values, 8, other, 0, 8), "the values");
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("a short row of memory that is not there is refused at the first start", "[group]") {
+  if (connects_slowly()) return;
+  ScopeRanks ranks{2};
+  on_each_with_values(ranks, 16, [&](Group& group, Values& values) {
+    auto const other = 1 - group.rank();
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    Exchange exchange{peers};
+    exchange.send(other, values.gather(0, 4)).receive(other, values.scatter(14, 4));
+    auto const refused = exchange.start(within(patience));
+    expect(refused.has_error() && refused.error() == Errc::invalid_argument, "it is taken");
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("a child of fork() writes no rows of its parent", "[group]") {
+  if (connects_slowly()) return;
+  ScopeRanks ranks{2};
+  std::vector<Values> values;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) values.push_back(ranks.values(rank, 16));
+  std::array<std::optional<Peers>, 2> peers;
+  std::array<std::optional<Exchange>, 2> exchanges;
+  auto const run_both = [&] {
+    on_each(ranks.groups, [&](Group& group) {
+      auto const rank = group.rank();
+      if (!peers[rank]) {
+        peers[rank].emplace(taken(Peers::connect_all(group, within(patience))));
+        exchanges[rank].emplace(*peers[rank]);
+        exchanges[rank]->receive(1 - rank, values[rank].scatter(8, 8));
+        exchanges[rank]->send(1 - rank, values[rank].gather(0, 8));
+      }
+      expect(exchanges[rank]->run(within(patience)));
+      expect(are(values[rank], 8, 1 - rank, 0, 8), "the values");
+    });
+  };
+  run_both();
+  pid_t const child = ::fork();
+  if (child == 0) {
+    auto const refused = exchanges[0]->start(within(1s));
+    ::_exit(refused.has_error() && refused.error() == Errc::system_failed ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  run_both();
+}
+
 TEST_CASE("who awaits a short row learns that its rank has left, or has ended its channels",
           "[group]") {
+  if (connects_slowly()) return;
   bool const leaves = GENERATE(true, false);
-  auto const device = open_test_device();
-  if (!device.capabilities().endpoints)
-    return skip(device, "connects by rdma_cm, and Peers does not");
+  auto const way = GENERATE(0, 1, 2);
   GroupOptions options;
   options.keep_alive = leaves ? 0ms : 20ms;  // who leaves says so
   ScopeRanks ranks{2, options};
-  on_each_with_values(ranks, 16, [&](Group& group, Values& values) {
+  on_each_with_values(ranks, 24, [&](Group& group, Values& values) {
     auto const other = 1 - group.rank();
     auto peers = std::optional{taken(Peers::connect_all(group, within(patience)))};
     {
       Exchange exchange{*peers};
       exchange.receive(other, values.scatter(8, 8)).send(other, values.gather(0, 8));
+      exchange.receive(other, values.scatter(16, 8)).send(other, values.gather(0, 8));
       expect(exchange.run(within(patience)));
       if (group.rank() == 0) {
-        auto const lost = exchange.run(within(patience));
+        Result<void> lost = exchange.start(within(patience));
+        if (way == 0 && lost) lost = exchange.wait(within(patience));
+        while (way == 1 && lost) lost = without_value(exchange.poll());
+        if (way == 2 && lost) {
+          lost = without_value(exchange.wait_any(within(patience)));
+          auto const also = exchange.wait_any(within(patience));
+          expect(also.has_error() && !exchange.wait_any(within(patience)).value(), "each once");
+        }
         expect(lost.has_error() && !(lost.error() == Errc::timed_out), "it waited on");
         expect(lost.error().describe().find("rank 1") != std::string::npos, "the name");
         return;

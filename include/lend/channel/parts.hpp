@@ -23,8 +23,8 @@ namespace lend {
 ///          invalid_argument  parts are out of bounds, differ in length, or overlap where bytes
 ///                            arrive.
 ///          unsupported       a read of several requests on iWARP, which ends them in any order.
-///          After another error requests that were posted go on: timed_out if there was no room for
-///          all, already_borrowed. Repeat the call.
+///          After timed_out, already_borrowed and queue_full some requests may be under way: repeat
+///          the call once they are over. In a manual scope they count as unpolled.
 /// Source:  ibv_post_send(3); RFC 5040, 5.5, for the order of reads on iWARP.
 [[nodiscard]] LEND_EXPORT Result<PendingWork> post_write_parts(
     PollingScope& scope, GatherParts const& source, RemoteParts const& target,

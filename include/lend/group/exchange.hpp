@@ -47,9 +47,9 @@ class LEND_EXPORT Exchange {
   /// outlives the last run, and finish(). A row of more elements than a request takes is copied,
   /// and so are parts of less than 256 bytes on average, as a column: to memory of the exchange as
   /// it starts, and from there by the call that finds it over. Each end decides that for itself.
-  /// Rows of up to 192 bytes between ranks with rows both ways are written to memory of the peer's
-  /// exchange: they lend nothing, and metrics do not count them. They wake no rank that sleeps, so
-  /// a rank with Wait::event sends and receives them.
+  /// Rows of up to 192 bytes may be copied to memory of the peer's exchange instead of sent: between
+  /// ranks with rows both ways, unless one of them has Wait::event, which nothing would wake, or a
+  /// short row of device memory. Metrics count at most a write of them.
   Exchange& send(std::uint32_t rank, GatherList const& row, SourceLine where = SourceLine::here());
   Exchange& receive(std::uint32_t rank, ScatterList const& row,
                     SourceLine where = SourceLine::here());
@@ -78,7 +78,7 @@ class LEND_EXPORT Exchange {
   }
 
   /// Posts all rows, the receives first. The first one waits for those of the peers.
-  /// Borrows: each row that is not copied or written, until a call sees that it is over: what is
+  /// Borrows: each row that is not copied, until a call sees that it is over: what is
   ///          sent shared, what is received exclusively.
   /// Errors:  invalid_argument  no such peer, Peers with shared receives, more rows of a rank than
   ///                            its channel takes, a row was added too late, or the exchange is

@@ -9,6 +9,8 @@
 #include <lend/verbs/remote_span.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -48,7 +50,7 @@ requires IsPlainValue<T> &&(!std::is_const_v<T>)class TypedRegion {
     return region_.gather();
   }
   [[nodiscard]] ScatterElement scatter() & noexcept LEND_LIFETIMEBOUND { return region_.scatter(); }
-  /// Values that do not lie together; a picked one is an index, which stays the program's.
+  /// Values that do not lie together. The indices of picked ones stay the program's.
   [[nodiscard]] GatherParts gather(Blocks const& blocks) const& noexcept LEND_LIFETIMEBOUND {
     return {region_.gather(), blocks, sizeof(T)};
   }
@@ -65,6 +67,8 @@ requires IsPlainValue<T> &&(!std::is_const_v<T>)class TypedRegion {
   }
   GatherElement gather(std::size_t, std::size_t) && = delete;  // a temporary ends before its loan
   ScatterElement scatter(std::size_t, std::size_t) && = delete;
+  GatherParts gather(std::initializer_list<std::uint32_t>) const = delete;  // indices, or Blocks?
+  ScatterParts scatter(std::initializer_list<std::uint32_t>) = delete;
   GatherParts gather(Blocks const&) && = delete;
   GatherParts gather(Picked) && = delete;
   ScatterParts scatter(Blocks const&) && = delete;

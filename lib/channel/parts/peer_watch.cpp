@@ -76,7 +76,7 @@ Finding PeerWatch::ask_manager() noexcept {
 bool PeerWatch::is_question_wanted() const noexcept {
   // Work in the send queue detects a lost peer by itself.
   bool const awaits_any =
-      has_pool_ || awaited_beside > 0 || in_flight_.outstanding(Operation::receive) > 0;
+      has_pool_ || awaits_beside || in_flight_.outstanding(Operation::receive) > 0;
   bool const is_needed = awaits_any && in_flight_.outstanding(Operation::send) == 0;
   return is_needed && failures_.first_cause() == nullptr && connection_.is_connected() &&
          !is_asking_;

@@ -29,7 +29,7 @@ class PeerWatch {
   PeerWatch(Connection& connection, InFlight const& in_flight, FailureLog const& failures,
             std::chrono::nanoseconds keep_alive, bool has_pool) noexcept;
 
-  std::uint32_t awaited_beside = 0;  ///< messages that come without a receive
+  bool awaits_beside = false;  ///< a wait is for what comes without a receive
 
   /// The connection is there.
   /// `is_watched`: by a connection manager that would say that the peer is gone.

@@ -27,7 +27,7 @@ bool Ending::start_abort() noexcept {
 
 void Ending::hurry_abort() noexcept {
   if (channel_.abort_until ? !channel_.abort_until->has_passed() : start_abort()) return;
-  static_cast<void>(channel_.poll());  // this process may have missed the bound, not the device
+  channel_.progress.empty_queue();  // this process may have missed the bound, not the device
   if (channel_.in_flight.outstanding() > 0) abandon();
 }
 

@@ -72,10 +72,8 @@ Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
   for (; posted < received.size(); ++posted) {
     auto& row = received[posted];
     if (row.slot) {
-      row.has_come = false;
-      row.is_to_be_unpacked = true;
+      row.has_come = row.is_told = false;
       ++written_awaited;
-      ++channel_of(row.rank).watch.awaited_beside;
       continue;
     }
     auto const target = row.packed ? ScatterList{row.packed->scatter(0, row.bytes)} : row.list();
@@ -108,6 +106,7 @@ Result<void> group::ExchangeState::go_on(Deadline deadline) {
     LEND_TRYV(compare(deadline));
   }
   if (phase != Phase::posting) return success();
+  if (group().is_inherited()) return group().why_unusable();
   auto const done = post_all(deadline);
   has_told_break = done.has_error() && done.error() == Errc::channel_broken;
   return done;
@@ -151,7 +150,10 @@ Error group::ExchangeState::is_late(Deadline deadline) const {
 
 Result<void> group::ExchangeState::wait_for_posted(Deadline deadline) {
   bool is_late = false;
-  if (run % runs_per_look == 0) static_cast<void>(group().look());
+  if (run % runs_per_look == 0) {
+    take_written();  // whose ranks may have ended since
+    static_cast<void>(group().look());
+  }
   if (written_awaited > 0) {
     LEND_TRY(has_come, wait_until([this] { return take_written(); }, deadline));
     is_late = !has_come;
@@ -169,10 +171,15 @@ Result<void> group::ExchangeState::wait_for_posted(Deadline deadline) {
 Result<void> group::ExchangeState::take(std::size_t index) {
   if (is_written(index)) {
     auto& row = received[index];
-    if (!row.is_to_be_unpacked) return success();
-    if (row.has_come) return row.copy_from(row.values.data());
-    Error const* const cause = group().first_cause();
-    return cause != nullptr ? *cause : channel_of(row.rank).failures.broken_error();
+    if (!row.has_come) {
+      row.is_told = true;
+      Error const* const cause = group().first_cause();
+      return cause != nullptr ? *cause : channel_of(row.rank).failures.broken_error();
+    }
+    if (row.is_told) return success();
+    LEND_TRYV(row.copy_from(row.values.data()));
+    row.is_told = true;
+    return success();
   }
   LEND_TRY(done, works[index].poll());
   if (!done || index >= received.size()) return success();
@@ -231,10 +238,7 @@ Result<bool> Exchange::poll() noexcept try {
     return went_on.error();
   }
   if (state.phase != ExchangeState::Phase::under_way) return true;
-  if (!state.take_written()) {
-    static_cast<void>(state.group().look());
-    if (!state.take_written()) state.look_for_losses();
-  }
+  if (!state.take_written()) state.look_beside();
   bool is_over = true;
   for (std::size_t i = 0; i < state.works.size(); ++i) {
     static_cast<void>(state.works[i].poll());
@@ -251,8 +255,8 @@ Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcep
   auto& state = *state_;
   LEND_TRYV(state.go_on(deadline));
   if (state.phase != ExchangeState::Phase::under_way) return std::optional<std::size_t>{};
-  auto const next = std::ranges::find_if(
-      state.received, [&](auto const& row) { return row.slot && row.is_to_be_unpacked; });
+  auto const next = std::ranges::find_if(state.received,
+                                         [](auto const& row) { return row.slot && !row.is_told; });
   auto const told = [&](std::size_t row) -> Result<std::optional<std::size_t>> {
     LEND_TRYV(state.take(row));
     return std::optional{row};
@@ -262,13 +266,16 @@ Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcep
     LEND_TRY(row, lend::wait_any(rows, deadline));
     return row ? told(*row) : row;
   }
+  // One that has come, else one that never does.
   auto const next_written = [&] {
     state.take_written();
-    std::size_t row = 0;
-    while (row < rows.size() && !(state.is_written(row) && state.received[row].is_to_be_unpacked &&
-                                  !state.is_pending(row)))
-      ++row;
-    return row;
+    std::size_t lost = rows.size();
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      if (!state.is_written(row) || state.received[row].is_told) continue;
+      if (state.received[row].has_come) return row;
+      if (!state.is_pending(row)) lost = row;
+    }
+    return lost;
   };
   auto const has_come = [&] { return next_written() < rows.size(); };
   for (;;) {
@@ -276,8 +283,7 @@ Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcep
     auto const other = lend::wait_any(rows, within(std::chrono::nanoseconds{0}));
     if (other.has_value() && other.value()) return told(*other.value());
     if (other.has_error() && !base::is_given_up(other.error())) return other;
-    auto const waited = state.group().wait_for_any(deadline, std::ref(has_come));
-    if (!has_come()) state.look_for_losses();
+    auto const waited = state.wait_beside(has_come, deadline);
     if (waited.has_error() && !has_come())
       return base::is_given_up(waited.error()) ? state.is_late(deadline) : waited.error();
   }

@@ -157,7 +157,7 @@ Result<void> group::ExchangeState::choose_written(Partner& partner, RowsNote con
       if (row.rank != partner.rank || !WrittenRow::fits(row.bytes)) continue;
       row.slot = slot + chosen++;
       row.values.resize(row.bytes);
-      row.has_come = true;  // until it is awaited
+      row.packed.reset();
     }
     return chosen;
   };

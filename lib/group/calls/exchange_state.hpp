@@ -33,7 +33,6 @@ struct ExchangeState {
   };
 
   explicit ExchangeState(Peers& connected) : peers{connected}, scope{connected} {}
-  ~ExchangeState() { await_no_rows(); }
 
   template <class Element, class What>
   void add(std::vector<Row<Element>>& rows, std::uint32_t rank, What const& what, SourceLine where);
@@ -56,8 +55,13 @@ struct ExchangeState {
   bool take_written() noexcept;
   /// Whether what is still awaited does not come, because the channels to its ranks are broken.
   [[nodiscard]] bool is_hopeless() const noexcept;
-  /// Breaks the channels of awaited rows whose ranks have left the group.
+  /// Breaks the group if an awaited row is of a rank that has left it.
   void look_for_losses() noexcept;
+  /// Whether keep-alives go to those whose rows are awaited.
+  void set_awaited(bool is_awaited) noexcept;
+  /// GroupState::look() and wait_for_any() for rows that are to be written here, with their losses.
+  void look_beside() noexcept;
+  [[nodiscard]] Result<void> wait_beside(std::function<bool()> const& has_come, Deadline deadline);
   /// Until `has_come()`. False: the deadline has passed.
   [[nodiscard]] Result<bool> wait_until(std::function<bool()> const& has_come, Deadline deadline);
   void await_no_rows() noexcept;

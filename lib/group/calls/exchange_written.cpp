@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 namespace lend::group {
@@ -45,20 +46,14 @@ bool ExchangeState::take_written() noexcept {
       continue;
     row.has_come = true;
     --written_awaited;
-    --channel_of(row.rank).watch.awaited_beside;
   }
   return written_awaited == 0;
 }
 
 void ExchangeState::await_no_rows() noexcept {
-  for (std::size_t i = 0; written_awaited > 0; ++i) {
-    auto& row = received[i];
-    if (!row.slot || row.has_come) continue;
-    row.has_come = true;
-    row.is_to_be_unpacked = false;
-    --written_awaited;
-    --channel_of(row.rank).watch.awaited_beside;
-  }
+  for (auto& row : received)
+    if (row.slot) row.has_come = row.is_told = true;
+  written_awaited = 0;
 }
 
 bool ExchangeState::is_hopeless() const noexcept {
@@ -68,10 +63,35 @@ bool ExchangeState::is_hopeless() const noexcept {
 }
 
 void ExchangeState::look_for_losses() noexcept {
-  for (auto const& row : received) {
-    if (row.slot && !row.has_come && group().links().has_left(row.rank))
-      group().peers().losses().look_for_loss(channel_of(row.rank).tag());
-  }
+  std::optional<std::uint32_t> left;
+  for (auto const& row : received)
+    if (row.slot && !row.has_come && group().links().has_left(row.rank)) left = row.rank;
+  // What it wrote before it left is there.
+  if (!left || take_written()) return;
+  for (auto const& row : received)
+    if (row.slot && !row.has_come && row.rank == *left)
+      return group().peers().break_by_leaving(*left);
+}
+
+void ExchangeState::set_awaited(bool is_awaited) noexcept {
+  for (auto const& row : received)
+    if (row.slot && (!is_awaited || !row.has_come))
+      channel_of(row.rank).watch.awaits_beside = is_awaited;
+}
+
+Result<void> ExchangeState::wait_beside(std::function<bool()> const& has_come, Deadline deadline) {
+  set_awaited(true);
+  auto const waited = group().wait_for_any(deadline, std::ref(has_come));
+  set_awaited(false);
+  if (!has_come()) look_for_losses();
+  return waited;
+}
+
+void ExchangeState::look_beside() noexcept {
+  set_awaited(true);
+  static_cast<void>(group().look());  // a loss shows in the channels
+  set_awaited(false);
+  if (!take_written()) look_for_losses();
 }
 
 Result<bool> ExchangeState::wait_until(std::function<bool()> const& has_come, Deadline deadline) {
@@ -83,8 +103,7 @@ Result<bool> ExchangeState::wait_until(std::function<bool()> const& has_come, De
   }
   auto const is_enough = [&] { return has_come() || is_hopeless(); };
   while (!is_enough()) {
-    auto const waited = group().wait_for_any(deadline, std::ref(is_enough));
-    if (!is_enough()) look_for_losses();
+    auto const waited = wait_beside(is_enough, deadline);
     if (waited.has_value() || is_enough()) continue;
     if (base::is_given_up(waited.error())) return false;
     return waited.error();

@@ -3,6 +3,7 @@
 #include <base/copy_bytes.hpp>
 #include <group/calls/checked_call.hpp>
 #include <group/calls/rows.hpp>
+#include <group/link/written_row.hpp>
 #include <verbs/memory/pieces.hpp>
 #include <verbs/memory/region_state.hpp>
 
@@ -136,7 +137,13 @@ Result<void> Row<Element>::copy_from(std::byte const* from) noexcept {
 
 template <class Element>
 Result<bool> Row<Element>::take_elements(std::size_t most) {
+  if (WrittenRow::fits(bytes))  // which nothing else may check before it is copied
+    for (auto const& [region, range] : elements)
+      if (region == nullptr || !region->contains(range))
+        return verbs::element_error(region, range, 0, 1);
   if (!elements.empty() && elements.size() <= most) return true;
+  if (elements.empty() && parts.empty())
+    return Error{Errc::invalid_argument, "a row without parts"};
   if (parts.empty()) {
     for (Element const& element : elements) {
       LEND_TRYV(without_value(bytes_of(element)));

@@ -76,7 +76,8 @@ struct Row {
   bool is_to_be_unpacked = false;        // since it was posted
   std::optional<std::size_t> slot{};     // of one that is written, in its reader's box
   std::vector<std::byte> values{};       // of one that is written
-  bool has_come = false;                 // with these
+  bool has_come = true;                  // with these; false while it is awaited
+  bool is_told = true;                   // by a call, of this run
 };
 
 /// The rows of one direction between two ranks: how many there are, and a hash of their lengths.

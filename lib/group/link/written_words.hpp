@@ -17,8 +17,8 @@ namespace lend::group {
 struct WrittenWords {
   static constexpr std::size_t word_bytes = sizeof(std::uint64_t);
 
-  /// Of each word in the hash. High bits of a product depend on all of its factors'; these are odd,
-  /// so that one word that differs always shows.
+  /// Of each word in the hash. High bits of a product depend on all of its factors', and these are
+  /// odd. The first word keeps the upper half of the sum.
   [[nodiscard]] static constexpr std::uint64_t term(std::size_t index,
                                                     std::uint64_t word) noexcept {
     return (word ^ word >> 32) * (0x9e3779b97f4a7c15 + index * 0xd1b54a32d192ed02);

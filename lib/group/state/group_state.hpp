@@ -120,6 +120,8 @@ class GroupState {
   void break_by(Error const& error) noexcept;
   [[nodiscard]] GroupFailure& failure() noexcept { return failure_; }
   [[nodiscard]] Error const* first_cause() const noexcept { return failure_.cause(); }
+  /// Of one that is broken, has ended, or is the parent's.
+  [[nodiscard]] Error why_unusable() const noexcept;
   [[nodiscard]] std::optional<std::uint32_t> lost_rank() const noexcept {
     return failure_.lost_rank();
   }
@@ -130,7 +132,6 @@ class GroupState {
 
  private:
   [[nodiscard]] bool is_usable() const noexcept { return first_cause() == nullptr && !is_gone(); }
-  [[nodiscard]] Error why_unusable() const noexcept;
   /// Why the posted call has not ended.
   [[nodiscard]] Error why_not_ended(PostedCalls::Id id) const noexcept;
   /// Refuses a call beside the one under way.

@@ -112,9 +112,12 @@ void PeerList::look_for_loss(std::uint64_t tag) noexcept {
   if (!group_.links().has_left(rank)) return;
   // What it sent before has come before its last word.
   Channel const* const channel = find(tag);
-  if (channel == nullptr) return;
-  auto const& state = channel::ChannelState::of(*channel);
-  if (state.in_flight.outstanding() == 0 && state.watch.awaited_beside == 0) return;
+  if (channel == nullptr || channel::ChannelState::of(*channel).in_flight.outstanding() == 0)
+    return;
+  break_by_leaving(rank);
+}
+
+void PeerList::break_by_leaving(std::uint32_t rank) noexcept {
   group_.break_by(lost(rank, {Errc::peer_lost, "its group has ended"}));
 }
 

@@ -29,6 +29,9 @@ class PeerList final : private channel::LossSource {
   /// Whether each of these ranks has ended its group.
   [[nodiscard]] bool have_all_left(std::span<std::uint32_t const> ranks) const noexcept;
 
+  /// A rank that has left owes a message.
+  void break_by_leaving(std::uint32_t rank) noexcept;
+
   /// Takes news that are of no link.
   void note(Ready const& news) noexcept {
     if (news.what == Ready::What::broken) broken_ = news.tag;

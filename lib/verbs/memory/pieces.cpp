@@ -70,6 +70,7 @@ bool overlap(Picked picked) {
 
 Result<std::size_t> check_parts(std::variant<Blocks, Picked> const& which, std::size_t value_bytes,
                                 std::size_t room, PartsAre are) noexcept try {
+  if (value_bytes == 0) return wrong("parts of values without bytes");
   std::size_t const values = room / value_bytes;
   auto const checked = [&](auto const& parts) -> Result<std::size_t> {
     LEND_TRY(count, check(parts, values));
