@@ -48,7 +48,7 @@ class LEND_EXPORT Exchange {
   /// and so are parts of less than 256 bytes on average, as a column: to memory of the exchange as
   /// it starts, and from there by the call that finds it over. Each end decides that for itself.
   /// Rows of up to 192 bytes may be copied to memory of the peer's exchange instead of sent: between
-  /// ranks with rows both ways, unless one of them has Wait::event, which nothing would wake, or a
+  /// ranks with rows both ways, unless one has Wait::event, which nothing would wake, or a
   /// short row of device memory. Metrics count at most a write of them.
   Exchange& send(std::uint32_t rank, GatherList const& row, SourceLine where = SourceLine::here());
   Exchange& receive(std::uint32_t rank, ScatterList const& row,
