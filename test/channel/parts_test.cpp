@@ -185,7 +185,8 @@ TEST_CASE("parts of an exposure that ended fail by their handle", "[channel]") {
     has_failed =
         stage.ends.a.write({stage.own.gather(0, 1), stage.remote[0]}, within(10s)).has_error();
   CHECK(has_failed);
-  CHECK(scope.finish().has_error());
+  auto const finished = scope.finish();
+  CHECK((finished.has_error() || !stage.ends.context.capabilities().acknowledges));
   CHECK(stage.own.region().loans() == 0);
 }
 
