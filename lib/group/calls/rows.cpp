@@ -82,7 +82,7 @@ Result<void> Row<Element>::add(PartsOf<Element> const& part) {
   constexpr auto are =
       std::is_same_v<Element, ScatterElement> ? verbs::PartsAre::written : verbs::PartsAre::read;
   LEND_TRY(length, verbs::check_parts(part.which, part.value_bytes, range.length, are));
-  RowPart& added = parts.emplace_back(region);
+  RowPart& added = parts.emplace_back(RowPart{region});
   verbs::Pieces all{part.which, part.value_bytes};
   for (ByteRange piece = all.next(); piece.length > 0; piece = all.next())
     added.add({range.offset + piece.offset, piece.length});
@@ -148,7 +148,7 @@ Result<bool> Row<Element>::take_elements(std::size_t most) {
     for (Element const& element : elements) {
       LEND_TRYV(without_value(bytes_of(element)));
       if (parts.empty() || parts.back().region != element.region)
-        parts.emplace_back(element.region);
+        parts.emplace_back(RowPart{element.region});
       parts.back().add(element.range);
     }
     elements.clear();
