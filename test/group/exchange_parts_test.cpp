@@ -40,7 +40,6 @@ PartModel random_part(std::size_t first, std::size_t count, std::mt19937& random
     part.list.resize(count);
     return part;
   }
-  // Long blocks are sent as they lie, short ones are copied.
   std::size_t length = 1 + random() % 64;
   while (count % length != 0) --length;
   auto const stride = length + random() % (part_room / count);
@@ -127,6 +126,28 @@ TEST_CASE("random rows of parts are as a serial program says, step after step", 
       expect(std::ranges::equal(all, expected), "values");
     }
     expect(exchange.finish());
+    expect(group.barrier(within(patience)));
+  });
+}
+
+TEST_CASE("long pieces are lent as they lie", "[group]") {
+  if (connects_slowly()) return;
+  ScopeRanks ranks{2};
+  constexpr std::size_t length = 1024;  // 8 KiB
+  on_each_with_values(ranks, 8 * length, [&](Group& group, Values& values) {
+    auto const other = 1 - group.rank();
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    Exchange exchange{peers};
+    Blocks const sent{.first = 0, .length = length, .count = 2, .stride = 2 * length};
+    Blocks const received{.first = 5 * length, .length = length, .count = 2, .stride = 2 * length};
+    exchange.send(other, values.gather(sent)).receive(other, values.scatter(received));
+    expect(exchange.start(within(patience)));
+    expect(values.mutable_values(7 * length, 1).has_error(), "a copy is received");
+    expect(values.mutable_values(6 * length, length).has_value(), "what lies between is lent");
+    expect(exchange.wait(within(patience)));
+    for (std::size_t i = 0; i < 2; ++i)
+      expect(are(values, (5 + 2 * i) * length, other, 2 * i * length, length), "the values");
+    expect(values.region().loans() == 0, "a loan is left");
     expect(group.barrier(within(patience)));
   });
 }

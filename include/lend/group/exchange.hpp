@@ -45,7 +45,7 @@ class LEND_EXPORT Exchange {
   /// Adds a row, before the first start(), which says what is wrong with it; one that comes later
   /// is not added. The memory is the program's between two runs, but a row keeps no region: each
   /// outlives the last run, and finish(). A row of more elements than a request takes is copied,
-  /// and so are parts of less than 256 bytes on average, as a column: to memory of the exchange as
+  /// and so are parts of less than 8 KiB on average, as a column: to memory of the exchange as
   /// it starts, and from there by the call that finds it over. Each end decides that for itself.
   /// Rows of up to 192 bytes may be copied to memory of the peer's exchange in place of sent:
   /// between ranks with rows both ways, unless one has Wait::event, which nothing would wake, or a
@@ -78,8 +78,8 @@ class LEND_EXPORT Exchange {
   }
 
   /// Posts all rows, the receives first. The first one waits for those of the peers.
-  /// Borrows: each row that is not copied, until a call sees that it is over: what is
-  ///          sent shared, what is received exclusively.
+  /// Borrows: each row that is not copied, until a call sees that it is over: what is sent shared,
+  ///          what is received exclusively.
   /// Errors:  invalid_argument  no such peer, Peers with shared receives, more rows of a rank than
   ///                            its channel takes, a row was added too late, or the exchange is
   ///                            under way. Nothing was posted.
