@@ -131,12 +131,8 @@ TEST_CASE("random rows of parts are as a serial program says, step after step", 
 }
 
 TEST_CASE("long pieces are lent as they lie", "[group]") {
-  if (connects_slowly()) return;
-  ScopeRanks ranks{2};
   constexpr std::size_t length = 1024;  // 8 KiB
-  on_each_with_values(ranks, 8 * length, [&](Group& group, Values& values) {
-    auto const other = 1 - group.rank();
-    auto peers = taken(Peers::connect_all(group, within(patience)));
+  on_two_peers(8 * length, [&](Group& group, Peers& peers, Values& values, std::uint32_t other) {
     Exchange exchange{peers};
     Blocks const sent{.first = 0, .length = length, .count = 2, .stride = 2 * length};
     Blocks const received{.first = 5 * length, .length = length, .count = 2, .stride = 2 * length};
@@ -189,11 +185,7 @@ TEST_CASE("parts that are wrong are refused at the first start, with their rank"
 }
 
 TEST_CASE("what lies between the pieces of a row may be on loan", "[group]") {
-  if (connects_slowly()) return;
-  ScopeRanks ranks{2};
-  on_each_with_values(ranks, 64, [&](Group& group, Values& values) {
-    auto const other = 1 - group.rank();
-    auto peers = taken(Peers::connect_all(group, within(patience)));
+  on_two_peers(64, [&](Group& group, Peers& peers, Values& values, std::uint32_t other) {
     auto lane = taken(Peers::connect_all(group, within(patience)));
     Blocks const sent{.length = 1, .count = 8, .stride = 8};
     auto received = sent;
@@ -218,11 +210,7 @@ TEST_CASE("what lies between the pieces of a row may be on loan", "[group]") {
 }
 
 TEST_CASE("parts without values are a message without bytes", "[group]") {
-  if (connects_slowly()) return;
-  ScopeRanks ranks{2};
-  on_each_with_values(ranks, 8, [&](Group& group, Values& values) {
-    auto const other = 1 - group.rank();
-    auto peers = taken(Peers::connect_all(group, within(patience)));
+  on_two_peers(8, [&](Group& group, Peers& peers, Values& values, std::uint32_t other) {
     Exchange exchange{peers};
     exchange.send(other, values.gather(Picked{})).receive(other, values.scatter(Picked{}));
     exchange.send(no_rank, values.gather(Blocks{.length = 1}));

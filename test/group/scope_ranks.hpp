@@ -79,6 +79,17 @@ void on_each_with_values(ScopeRanks& ranks, std::size_t count, Body const& body)
   on_each(ranks.groups, [&](Group& group) { body(group, values[group.rank()]); });
 }
 
+/// The same on each of two ranks, which are each other's peers: body(group, peers, values, other).
+template <class Body>
+void on_two_peers(std::size_t count, Body const& body, GroupOptions const& options = {}) {
+  if (connects_slowly()) return;
+  ScopeRanks ranks{2, options};
+  on_each_with_values(ranks, count, [&](Group& group, Values& values) {
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    body(group, peers, values, 1 - group.rank());
+  });
+}
+
 inline void is_posted(Result<PendingCollective> posted) {
   static_cast<void>(must(std::move(posted)));
 }
