@@ -7,9 +7,9 @@
 #include <group/link/mailbox.hpp>
 #include <group/link/send_window.hpp>
 #include <group/link/written_message.hpp>
-#include <soft/platform/platform.hpp>
 
 #include "interleave/explorer.hpp"
+#include "interleave/slot.hpp"
 #include "support/catch.hpp"
 
 #include <array>
@@ -21,21 +21,8 @@ using namespace lend::group;
 
 namespace {
 
-using Word = lend::soft::Atomic<std::uint64_t>;
 using Look = WrittenMessage::Look;
 constexpr std::size_t words = WrittenMessage::bytes / sizeof(std::uint64_t);
-
-struct Slot {
-  Word* first;
-
-  [[nodiscard]] std::uint64_t load(std::size_t index) const {
-    return first[index].load(std::memory_order_relaxed);
-  }
-  static void fence() { lend::soft::thread_fence(std::memory_order_acquire); }
-  void store(std::size_t index, std::uint64_t word, std::memory_order order) const {
-    first[index].store(word, order);
-  }
-};
 
 /// One direction of a link: a mailbox, and the word by which its reader tells what it has freed.
 class Line {
@@ -45,10 +32,10 @@ class Line {
   void write(std::uint32_t messages) {
     for (std::uint32_t number = 1; number <= messages; ++number) {
       if (sent_.is_full()) {
-        auto const freed = Slot{&freed_}.load(0);
+        auto const freed = ModelSlot{&freed_}.load(0);
         expect(sent_.update(static_cast<std::uint32_t>(freed)), "more was freed than was sent");
         if (sent_.is_full()) return;  // it would look again
-        Slot::fence();                // where a slot is free it was read
+        ModelSlot::fence();           // where a slot is free it was read
       }
       auto const value = value_of(number);
       std::array<std::byte, sizeof value> bytes{};
@@ -72,7 +59,7 @@ class Line {
       std::memcpy(&value, bytes.data(), sizeof value);
       expect(value == value_of(next), "a message has values of another");
       expect(freed == next, "a message says what another does");
-      Slot{&freed_}.store(0, Mailbox::word_of(next++), std::memory_order_release);
+      ModelSlot{&freed_}.store(0, Mailbox::word_of(next++), std::memory_order_release);
     }
   }
 
@@ -81,12 +68,12 @@ class Line {
   static MessageHead note_of(std::uint32_t number) {
     return {.freed = number, .signature = 3, .number = number, .length = sizeof(std::uint64_t)};
   }
-  Slot slot_of(std::uint32_t number) { return {&words_[(number & (window_ - 1)) * words]}; }
+  ModelSlot slot_of(std::uint32_t number) { return {&words_[(number & (window_ - 1)) * words]}; }
 
   std::uint32_t window_;
   SendWindow sent_;
-  std::array<Word, 2 * words> words_{};
-  Word freed_{Mailbox::word_of(0)};
+  std::array<ModelWord, 2 * words> words_{};
+  ModelWord freed_{Mailbox::word_of(0)};
 };
 
 }  // namespace

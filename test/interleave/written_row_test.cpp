@@ -4,9 +4,9 @@
 // library's own stores and looks, on words of the explorer. Two ranks have a row for each other in
 // each of four runs.
 #include <group/link/written_row.hpp>
-#include <soft/platform/platform.hpp>
 
 #include "interleave/explorer.hpp"
+#include "interleave/slot.hpp"
 #include "support/catch.hpp"
 
 #include <array>
@@ -17,20 +17,6 @@ using namespace lend::interleave;
 using namespace lend::group;
 
 namespace {
-
-using Word = lend::soft::Atomic<std::uint64_t>;
-
-struct RowSlot {
-  Word* first;
-
-  [[nodiscard]] std::uint64_t load(std::size_t index) const {
-    return first[index].load(std::memory_order_relaxed);
-  }
-  static void fence() { lend::soft::thread_fence(std::memory_order_acquire); }
-  void store(std::size_t index, std::uint64_t word, std::memory_order order) const {
-    first[index].store(word, order);
-  }
-};
 
 class RowPair {
  public:
@@ -66,9 +52,9 @@ class RowPair {
     return 0x0101'0101'0101'0101u * (10 * run + rank);
   }
   /// In the box of `rank`.
-  RowSlot slot_of(std::size_t rank, std::uint32_t run) { return {&boxes_[rank][2 * (run % 2)]}; }
+  ModelSlot slot_of(std::size_t rank, std::uint32_t run) { return {&boxes_[rank][2 * (run % 2)]}; }
 
-  std::array<std::array<Word, 4>, 2> boxes_{};
+  std::array<std::array<ModelWord, 4>, 2> boxes_{};
 };
 
 }  // namespace
