@@ -28,6 +28,14 @@ Result<Received> TransportBase::try_receive() noexcept {
 Result<void> TransportBase::finish_sending() noexcept {
   return end().finish_sending();
 }
+Result<LentMessage> TransportBase::try_send_lent(GatherElement const& bytes,
+                                                 SourceLine where) noexcept {
+  return end().try_send_lent(bytes, where);
+}
+Result<bool> TransportBase::try_fetch(Received const& message, ScatterElement const& target,
+                                      SourceLine where) noexcept {
+  return end().try_fetch(message, target, where);
+}
 void TransportBase::disconnect() noexcept {
   end().disconnect();
 }

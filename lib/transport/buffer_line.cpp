@@ -47,16 +47,16 @@ std::optional<std::span<std::byte>> BufferLine::room(std::size_t /*least*/, std:
 
 Result<bool> BufferLine::send(Word const& word, std::uint32_t /*cell*/) noexcept {
   if (is_closed()) return ended();
-  bool const is_message = word.kind == WordKind::data;
+  bool const is_message = has_message(word.kind);
   auto& buffers = is_message ? sends_ : words_;
   auto& next = is_message ? next_send_ : next_word_;
   if (!has_room_for(word.kind)) return false;
   store(buffers.word(next), encode(word));  // behind it the zeros of fresh memory
-  auto const bytes = buffers.first(next, word.length);
+  auto const bytes = buffers.first(next, bytes_with(word));
   auto sent =
       is_message
           ? note_message(channel::post_unheld(form_, state(), {bytes}, std::nullopt, messages()))
-          : note_word(scope().try_post_send(bytes), word.kind);
+          : note_word(scope().try_post_send(bytes), is_awaited(word));
   if (sent) next = base::next_in_turn(next, buffers.count());
   return sent;
 }

@@ -4,7 +4,9 @@
 #include <channel/work/unheld.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/end.hpp>
+#include <verbs/memory/region_state.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -16,6 +18,12 @@ using channel::HandleAccess;
 using channel::SlotId;
 using channel::WorkAnswer;
 
+namespace {
+
+constexpr std::uint64_t lent_read_max = std::uint64_t{1} << 30;  // of one request
+
+}  // namespace
+
 Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domain,
                                                    TransportOptions const& options,
                                                    std::uint32_t sends, std::uint32_t receives) {
@@ -24,7 +32,7 @@ Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domai
   of_channel.keep_alive = options.keep_alive;
   auto& of_queue_pair = of_channel.queue_pair;
   of_queue_pair.connection = options.connection;
-  of_queue_pair.send_depth = sends + word_receives;
+  of_queue_pair.send_depth = sends + word_receives + lent_max;
   of_queue_pair.receive_depth = receives;
   of_queue_pair.elements = 1;
   // Each send has its receive: a peer without one breaks the rules.
@@ -140,12 +148,12 @@ Error ChannelLine::refusal() noexcept {
   return loss(inside_.take_last_error());
 }
 
-Result<bool> ChannelLine::note_word(Result<PendingWork> posted, WordKind kind) noexcept {
+Result<bool> ChannelLine::note_word(Result<PendingWork> posted, bool is_awaited) noexcept {
   if (!posted) return loss(posted.error());
   auto& sent = words_.push();
   sent.handle.emplace(std::move(posted).value());
-  sent.kind = kind;
-  awaited_words_ += kind != WordKind::credit;
+  sent.is_awaited = is_awaited;
+  awaited_words_ += is_awaited;
   return true;
 }
 
@@ -164,9 +172,46 @@ void ChannelLine::take_sends() noexcept {
     if (!done) has_failed_words_ = true;
     if (!done || !done.value()) return;
     oldest.handle.reset();
-    awaited_words_ -= oldest.kind != WordKind::credit;
+    awaited_words_ -= oldest.is_awaited;
     words_.pop();
   }
+}
+
+// ---- lent messages ----
+
+Result<void> ChannelLine::check(verbs::RegionState const& region) const noexcept {
+  auto const& queue_pair = inside_.queue_pair();
+  if (region.domain != queue_pair.domain)
+    return Error{Errc::invalid_argument,
+                 "bytes of another ProtectionDomain cannot be lent by this transport"};
+  if (queue_pair.terms.reads.as_target == 0)
+    return Error{Errc::unsupported,
+                 "the connection takes no READs of the peer, which reads what is lent: send the "
+                 "bytes as messages"};
+  return success();
+}
+
+Result<std::size_t> ChannelLine::begin(std::uint32_t place, ScatterElement to,
+                                       RemoteRegion const& from, std::size_t offset,
+                                       SourceLine where) noexcept {
+  auto const most = std::min<std::uint64_t>(channel_->message_bytes_max(), lent_read_max);
+  auto const bytes = std::min<std::size_t>(from.size() - offset, most);
+  auto posted = scope_->try_post_read(
+      Read{ScatterElement{to.region, {to.range.offset + offset, bytes}}, from.slice(offset, bytes)},
+      where);
+  if (!posted) {
+    if (channel_->first_cause() != nullptr) return loss(posted.error());
+    return posted.error();
+  }
+  reads_[place].emplace(std::move(posted).value());
+  return bytes;
+}
+
+Result<bool> ChannelLine::is_over(std::uint32_t place) noexcept {
+  if (!channel_) return ended();
+  auto const over = reads_[place]->poll();
+  if (!over) return loss(over.error());
+  return over.value().has_value();
 }
 
 // ---- in an event loop ----

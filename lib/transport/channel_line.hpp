@@ -16,6 +16,7 @@
 #include <lend/verbs/work_request.hpp>
 #include <transport/line.hpp>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -40,7 +41,7 @@ struct PreparedReceives {
 
 /// A derived line declares the memory and calls close() in its destructor: the channel ends before
 /// that does.
-class ChannelLine : public Line {
+class ChannelLine : public Line, protected LentReads {
  public:
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept override {
     return messages_in_flight() + awaited_words_;
@@ -51,6 +52,12 @@ class ChannelLine : public Line {
   [[nodiscard]] Deadline look_again() const noexcept override;
   [[nodiscard]] std::vector<Setting> settings() const override;
   void close() noexcept override;
+
+  [[nodiscard]] Result<void> check(verbs::RegionState const& region) const noexcept override;
+  [[nodiscard]] Result<std::size_t> begin(std::uint32_t place, ScatterElement to,
+                                          RemoteRegion const& from, std::size_t offset,
+                                          SourceLine where) noexcept override;
+  [[nodiscard]] Result<bool> is_over(std::uint32_t place) noexcept override;
 
  protected:
   /// `receives` are posted, by slot. At most `messages` are sent at a time.
@@ -79,11 +86,10 @@ class ChannelLine : public Line {
   }
   /// The same, as far as is known without a poll.
   [[nodiscard]] bool has_room_as_known(WordKind kind) const noexcept {
-    return kind == WordKind::data ? messages_sent_ - messages_done_ < messages_max_
-                                  : !words_.is_full();
+    return has_message(kind) ? messages_sent_ - messages_done_ < messages_max_ : !words_.is_full();
   }
   // Take note of a send that was posted. What Line::send() returns.
-  [[nodiscard]] Result<bool> note_word(Result<PendingWork> posted, WordKind kind) noexcept;
+  [[nodiscard]] Result<bool> note_word(Result<PendingWork> posted, bool is_awaited) noexcept;
   /// Of a message in messages(), by post_unheld().
   [[nodiscard]] Result<bool> note_message(bool is_posted) noexcept {
     if (!is_posted) return refusal();
@@ -108,7 +114,7 @@ class ChannelLine : public Line {
  private:
   struct Sent {
     std::optional<PendingWork> handle{};
-    WordKind kind{};
+    bool is_awaited = false;
   };
   [[nodiscard]] bool finds_room_for(WordKind kind) noexcept;
   [[nodiscard]] std::uint32_t messages_in_flight() const noexcept;
@@ -128,7 +134,8 @@ class ChannelLine : public Line {
   std::vector<base::SlotId> receives_;  // of the channel, by slot
   base::Ring<std::uint32_t> posted_;    // slots in the order of posting
   base::Ring<Sent> words_;
-  std::uint32_t awaited_words_ = 0;  // of these, all but credits
+  std::uint32_t awaited_words_ = 0;                           // of these
+  std::array<std::optional<PendingWork>, lent_max> reads_{};  // by place
   bool has_failed_words_ = false;
   bool has_just_polled_ = false;  // what has come is noted: it is not worth a poll
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
 #include <transport/end.hpp>
+#include <verbs/memory/region_state.hpp>
 
 #include <algorithm>
 #include <string>
@@ -15,6 +16,16 @@ namespace {
     return {Errc::invalid_argument, "a message of " + std::to_string(bytes) +
                                         " bytes: the peer takes at most " + std::to_string(most) +
                                         ", limits().send_bytes_max; send several"};
+  } catch (std::bad_alloc const&) {
+    return Errc::invalid_argument;
+  }
+}
+
+[[gnu::cold]] Error other_length(std::size_t target, std::size_t message) noexcept {
+  try {
+    return {Errc::invalid_argument, "a target of " + std::to_string(target) +
+                                        " bytes for a message of " + std::to_string(message) +
+                                        ": it must have as many"};
   } catch (std::bad_alloc const&) {
     return Errc::invalid_argument;
   }
@@ -44,6 +55,9 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
 
 End::~End() {
   held_->end();
+  line_->close();
+  lent_.end_all(
+      {Errc::channel_broken, "the transport ended before its peer had read this message"});
 }
 
 // ---- sending ----
@@ -87,9 +101,16 @@ Result<void> End::send_draft(std::size_t used) noexcept {
   if (has_finished_) return finished_before();
   if (broken_) return *broken_;
   // The draft took no credit, and nothing else sends data: there is room.
-  auto const cells = cells_of(used);
-  auto const sent = line_->send({WordKind::data, in_.freed(), static_cast<std::uint32_t>(used)},
-                                out_.place(cells));
+  LEND_TRYV(send_message(WordKind::data, static_cast<std::uint32_t>(used)));
+  if (tally_) [[unlikely]]
+    tally_->send(used);
+  return success();
+}
+
+[[gnu::always_inline]] inline Result<void> End::send_message(WordKind kind,
+                                                             std::uint32_t bytes) noexcept {
+  auto const cells = cells_of(bytes);
+  auto const sent = line_->send({kind, in_.freed(), bytes}, out_.place(cells));
   if (!sent) {
     // What came before the loss is still to be received, and the cause to be found.
     take_arrivals(false);
@@ -98,8 +119,6 @@ Result<void> End::send_draft(std::size_t used) noexcept {
   if (!sent.value()) return Errc::queue_full;
   out_.take(cells);
   in_.note_told();
-  if (tally_) [[unlikely]]
-    tally_->send(used);
   return success();
 }
 
@@ -120,10 +139,75 @@ void End::send_words() noexcept {
     has_sent_finish_ = sent.has_value() && sent.value();
     if (has_sent_finish_) in_.note_told();
   }
-  // A peer that has finished needs no credits.
-  if (has_read_finish_ || !in_.has_to_tell()) return;
-  auto const sent = line_->send({WordKind::credit, in_.freed(), 0}, 0);
-  if (sent.has_value() && sent.value()) in_.note_told();
+  // A peer that has finished needs no credits, but its bytes.
+  auto const over = fetches_.untold();
+  if (over == 0 && (has_read_finish_ || !in_.has_to_tell())) return;
+  auto const sent = line_->send({WordKind::credit, in_.freed(), over}, 0);
+  if (!sent.has_value() || !sent.value()) return;
+  in_.note_told();
+  fetches_.note_told();
+}
+
+// ---- lent messages ----
+
+Result<void> End::check_lending(GatherElement const& bytes) const noexcept {
+  auto* const reads = line_->lent_reads();
+  if (reads == nullptr)
+    return Error{Errc::unsupported,
+                 "only a SendReceive or a CreditRing lends messages: send the bytes as messages"};
+  if (limits_.send_bytes_max < lent_note_bytes)
+    return Error{Errc::unsupported,
+                 "the peer takes messages of less than 40 bytes, and none that are lent"};
+  if (bytes.region == nullptr || !bytes.region->contains(bytes.range))
+    return verbs::element_error(bytes.region, bytes.range, 0, 1);
+  if (bytes.range.length == 0)
+    return Error{Errc::invalid_argument, "no bytes to lend: send an empty message"};
+  return reads->check(*bytes.region);
+}
+
+Result<LentMessage> End::try_send_lent(GatherElement const& bytes, SourceLine where) noexcept try {
+  if (has_finished_) return finished_before();
+  auto const has_room = [this] {
+    return lent_.free_place() && room_for_draft(lent_note_bytes, lent_note_bytes);
+  };
+  if (broken_ || !has_room()) take_arrivals(false);
+  if (broken_) return *broken_;
+  LEND_TRYV(check_lending(bytes));
+  if (!has_room()) return LentMessage{};
+  LEND_TRY(lent, Lent::make(bytes, where));
+  auto const place = *lent_.free_place();
+  store_note(*room_for_draft(lent_note_bytes, lent_note_bytes), lent->remote, place);
+  LEND_TRYV(send_message(WordKind::lent, lent_note_bytes));
+  lent_.keep(place, lent);
+  if (tally_) tally_->send(bytes.range.length);
+  return LentMessage{std::move(lent)};
+} catch (std::bad_alloc const&) {
+  return Errc::exhausted;
+}
+
+Result<bool> End::try_fetch(Received const& message, ScatterElement const& target,
+                            SourceLine where) noexcept {
+  auto const slot = held_->slot_of(message);
+  if (!slot)
+    return Error{Errc::invalid_argument, "no message of this transport can be read from that"};
+  if (target.range.length != message.length())
+    return other_length(target.range.length, message.length());
+  if (!message.is_lent()) {
+    LEND_TRY(to, verbs::touch(target.region, target.range, base::LoanKind::exclusive));
+    std::ranges::copy(message.bytes(), to);
+    return true;
+  }
+  if (broken_) return *broken_;
+  auto const place = fetches_.find(*slot);
+  if (!place) return Error{Errc::invalid_argument, "this lent message was read before"};
+  auto is_there = fetches_.read(*line_->lent_reads(), *place, target, where);
+  if (!is_there) {
+    // What broke the connection is to be found.
+    take_arrivals(false);
+    return broken_ ? *broken_ : is_there.error();
+  }
+  if (is_there.value()) send_words();
+  return is_there;
 }
 
 // ---- receiving ----
@@ -135,6 +219,8 @@ Result<Received> End::try_receive() noexcept {
 
 [[gnu::always_inline]] inline Result<Received> End::lend_next() noexcept {
   Line::Message const& next = arrived_.front();
+  if (next.lent_bytes > 0) [[unlikely]]
+    return hold_lent();
   auto received = held_->lend(next.slot, next.bytes, next.where);
   if (received) [[likely]] {
     if (tally_) [[unlikely]]
@@ -142,6 +228,13 @@ Result<Received> End::try_receive() noexcept {
     arrived_.pop();
   }
   return received;
+}
+
+[[gnu::noinline]] Received End::hold_lent() noexcept {
+  auto const lent = arrived_.front();
+  arrived_.pop();
+  if (tally_) tally_->receive(lent.lent_bytes);
+  return held_->hold_lent(lent.slot, lent.lent_bytes);
 }
 
 [[gnu::noinline]] Result<Received> End::without_message() const noexcept {
@@ -154,7 +247,8 @@ void End::take_back(std::uint32_t slot) noexcept {
   if (broken_) return;
   line_->post_again(slot);
   in_.release(slot);
-  if (in_.has_to_tell()) send_words();
+  fetches_.drop(slot);
+  if (in_.has_to_tell() || fetches_.untold() != 0) send_words();
 }
 
 void End::take_arrivals(bool up_to_one) noexcept {
@@ -162,7 +256,7 @@ void End::take_arrivals(bool up_to_one) noexcept {
     auto const next = line_->next();
     if (!next) {
       // Once all has come and arrived a peer may go.
-      if (!is_over() || line_->sends_in_flight() > 0) break_by(next.error());
+      if (!is_over() || sends_in_flight() > 0) break_by(next.error());
       return;
     }
     if (!next.value()) return send_words();
@@ -179,12 +273,13 @@ char const* End::take_arrival(Line::Arrival const& arrival) noexcept {
   greetings_.note_arrival();
   auto const unfreed = out_.unfreed();
   if (!out_.take_freed(word->freed)) return "the peer says that it freed more than was sent";
-  if (word->length != arrival.length)
+  if (bytes_with(*word) != arrival.length)
     return "the peer sent a message of another length than its word says";
-  if (word->kind != WordKind::data) {
-    // So that a peer sends no more words than it frees messages.
-    if (word->kind == WordKind::credit && out_.unfreed() == unfreed && !greetings_.take())
+  if (!has_message(word->kind)) {
+    // So that a peer sends no more words than it frees messages, or ends lent ones.
+    if (!is_awaited(*word) && out_.unfreed() == unfreed && !greetings_.take())
       return "the peer sent a credit that frees nothing";
+    if (!lent_.end(word->length)) return "the peer says that it read what was not lent";
     if (word->kind == WordKind::finish && std::exchange(has_read_finish_, true))
       return "the peer finished twice";
     line_->post_again(arrival.slot);
@@ -195,7 +290,12 @@ char const* End::take_arrival(Line::Arrival const& arrival) noexcept {
     return "the peer sent a message longer than the largest";
   auto const cell = in_.take(cells_of(word->length));
   if (!cell) return "the peer sent more than this end has room for";
-  arrived_.push() = line_->message(arrival, *cell);
+  auto message = line_->message(arrival, *cell);
+  if (word->kind == WordKind::lent) [[unlikely]] {
+    if (line_->lent_reads() == nullptr) return "the peer lent a message, which this kind has not";
+    if (char const* const wrong = fetches_.take(message)) return wrong;
+  }
+  arrived_.push() = message;
   return nullptr;
 }
 
@@ -205,6 +305,7 @@ void End::break_by(Error cause) noexcept {
   broken_ = std::move(cause);
   has_changed_ = true;
   line_->close();
+  lent_.end_all(*broken_);
 }
 
 void End::disconnect() noexcept {
@@ -219,6 +320,7 @@ Result<bool> End::poll() noexcept {
     if (!news || news.value()) {
       has_changed_ = true;
       take_arrivals(false);
+      end_dropped();
       send_words();
     } else if (greetings_.is_due()) {
       send_words();

@@ -6,15 +6,18 @@
 //     └──the peer's finish──▶ got all ──finish_sending()─────▶ over     any but over ──▶ broken
 //
 // A send is posted only when the peer has a receive for it, so that its device takes it without its
-// program: messages of the window, credit_words_max credits, and the finish.
+// program: messages of the window, credit_words_max credits, lent_max more that say which lent
+// messages are over, and the finish.
 #pragma once
 
 #include <base/ring.hpp>
 #include <flow/credits.hpp>
 #include <flow/greetings.hpp>
+#include <lend/transport/lent_message.hpp>
 #include <lend/transport/transport.hpp>
 #include <observe/tally.hpp>
 #include <transport/held.hpp>
+#include <transport/lent.hpp>
 #include <transport/line.hpp>
 #include <verbs/device/handles.hpp>
 
@@ -28,8 +31,10 @@ namespace lend::transport {
 
 using flow::Greetings, flow::greetings_max;
 
-/// Receives beside those of the window: for credits, for the finish, and for greetings.
-inline constexpr std::uint32_t word_receives = flow::credit_words_max + 1 + greetings_max - 1;
+/// Receives beside those of the window: for credits and lent messages that are over, for the
+/// finish, and for greetings.
+inline constexpr std::uint32_t word_receives =
+    flow::credit_words_max + lent_max + 1 + greetings_max - 1;
 
 class End final : private Lender {
  public:
@@ -46,6 +51,10 @@ class End final : private Lender {
   [[nodiscard]] Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept;
   [[nodiscard]] Result<Received> try_receive() noexcept;
   [[nodiscard]] Result<void> finish_sending() noexcept;
+  [[nodiscard]] Result<LentMessage> try_send_lent(GatherElement const& bytes,
+                                                  SourceLine where) noexcept;
+  [[nodiscard]] Result<bool> try_fetch(Received const& message, ScatterElement const& target,
+                                       SourceLine where) noexcept;
   void disconnect() noexcept;
   [[nodiscard]] Result<bool> poll() noexcept;
   [[nodiscard]] Result<bool> arm() noexcept;
@@ -55,7 +64,7 @@ class End final : private Lender {
   }
   /// With the finish, also while it is not posted.
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept {
-    return line_->sends_in_flight() + (has_finished_ && !has_sent_finish_);
+    return line_->sends_in_flight() + (has_finished_ && !has_sent_finish_) + lent_.count();
   }
   [[nodiscard]] std::vector<Setting> settings() const { return line_->settings(); }
   [[nodiscard]] TransportLimits const& limits() const noexcept { return limits_; }
@@ -69,9 +78,18 @@ class End final : private Lender {
                                                                    std::size_t at_most) noexcept;
   [[nodiscard]] Result<Draft> try_draft_after_arrivals(std::size_t at_least,
                                                        std::size_t at_most) noexcept;
+  /// Sends the first `bytes` of the last room as one message.
+  [[nodiscard]] Result<void> send_message(WordKind kind, std::uint32_t bytes) noexcept;
+  [[nodiscard]] Result<void> check_lending(GatherElement const& bytes) const noexcept;
 
   /// Lends the program the next message that waits.
   [[nodiscard]] Result<Received> lend_next() noexcept;
+  /// The same of one that the peer has lent.
+  [[nodiscard]] Received hold_lent() noexcept;
+  void end_dropped() noexcept {
+    if (auto* const reads = line_->lent_reads(); reads != nullptr && !broken_)
+      fetches_.end_dropped(*reads);
+  }
   /// What try_receive() says where none does.
   [[nodiscard]] Result<Received> without_message() const noexcept;
   /// Takes what has come, until there is a message for the program, if `up_to_one`.
@@ -96,6 +114,8 @@ class End final : private Lender {
   bool has_rings_;
   Greetings greetings_;
   std::uint32_t header_bytes_;
+  LentMessages lent_{};
+  Fetches fetches_{};
   base::Ring<Line::Message> arrived_;            // for the program
   std::unique_ptr<observe::Tally> const tally_;  // null where none is asked for
   std::optional<Error> broken_{};

@@ -23,6 +23,10 @@ void Received::give_back() noexcept {
   std::exchange(held_, nullptr)->take_back(slot_);
 }
 
+std::size_t Received::lent_length() const noexcept {
+  return held_->lent_bytes(slot_);
+}
+
 void Draft::drop() noexcept {
   std::exchange(held_, nullptr)->drop_draft();
 }
@@ -66,6 +70,16 @@ Result<Received> Held::lend(std::uint32_t slot, std::span<std::byte const> bytes
   received.slot_ = slot;
   received.what_ = Received::What::message;
   received.bytes_ = bytes;
+  return received;
+}
+
+Received Held::hold_lent(std::uint32_t slot, std::size_t lent_bytes) noexcept {
+  slots_[slot].lent_bytes = lent_bytes;
+  ++loans_;
+  Received received;
+  received.held_ = this;
+  received.slot_ = slot;
+  received.what_ = Received::What::lent;
   return received;
 }
 

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,16 @@ class Held {
   /// Errors:  already_borrowed.
   [[nodiscard]] Result<Received> lend(std::uint32_t slot, std::span<std::byte const> bytes,
                                       GatherElement const& where) noexcept;
+  /// The slot of a message that the peer has lent, and its length.
+  [[nodiscard]] Received hold_lent(std::uint32_t slot, std::size_t lent_bytes) noexcept;
+  [[nodiscard]] std::size_t lent_bytes(std::uint32_t slot) const noexcept {
+    return slots_[slot].lent_bytes;
+  }
+  /// The slot of a message that this has lent. Nothing: it is another's, or no message.
+  [[nodiscard]] std::optional<std::uint32_t> slot_of(Received const& message) const noexcept {
+    if (message.held_ != this) return std::nullopt;
+    return message.slot_;
+  }
   /// Shape: there is no draft.
   [[nodiscard]] Draft draft(std::span<std::byte> bytes) noexcept;
   [[nodiscard]] bool has_draft() const noexcept { return has_draft_; }
@@ -56,6 +67,7 @@ class Held {
   struct Slot {
     base::Loan loan{};
     verbs::RegionState* region = nullptr;
+    std::size_t lent_bytes = 0;
   };
   ~Held() = default;
   [[nodiscard]] static Error without_lender() noexcept;

@@ -5,8 +5,10 @@
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
+#include <lend/base/source_line.hpp>
 #include <lend/verbs/connection_options.hpp>
 #include <lend/verbs/memory_piece.hpp>
+#include <lend/verbs/remote_region.hpp>
 #include <transport/word.hpp>
 
 #include <cstddef>
@@ -17,6 +19,28 @@
 #include <vector>
 
 namespace lend::transport {
+
+/// READs of what the peer has lent, of a line that can have them: one at a time for each place.
+class LentReads {
+ public:
+  /// Whether bytes of this region can be lent to the peer.
+  /// Errors:  invalid_argument  of another ProtectionDomain.
+  ///          unsupported       the connection takes no READs of the peer.
+  [[nodiscard]] virtual Result<void> check(verbs::RegionState const& region) const noexcept = 0;
+  /// Begins to read `from` at this offset to `to`: as much as one request may. How many bytes.
+  /// Shape: nothing is being read there; the line is not closed.
+  /// Errors:  those of PollingScope::try_post_read(); the loss.
+  [[nodiscard]] virtual Result<std::size_t> begin(std::uint32_t place, ScatterElement to,
+                                                  RemoteRegion const& from, std::size_t offset,
+                                                  SourceLine where) noexcept = 0;
+  /// Whether it is over.
+  /// Errors:  the loss.
+  [[nodiscard]] virtual Result<bool> is_over(std::uint32_t place) noexcept = 0;
+
+ protected:
+  LentReads() = default;
+  ~LentReads() = default;
+};
 
 class Line {
  public:
@@ -29,7 +53,8 @@ class Line {
   struct Message {
     std::uint32_t slot = 0;
     std::span<std::byte const> bytes{};
-    GatherElement where{};  ///< in a region, if it lies in one
+    GatherElement where{};       ///< in a region, if it lies in one
+    std::size_t lent_bytes = 0;  ///< of a message that the peer has lent
   };
 
   virtual ~Line() = default;
@@ -55,6 +80,9 @@ class Line {
   [[nodiscard]] virtual Result<bool> send(Word const& word, std::uint32_t cell) noexcept = 0;
   /// Data and a finish that the peer is not known to have got. It needs no credits to go.
   [[nodiscard]] virtual std::uint32_t sends_in_flight() const noexcept = 0;
+
+  /// Null: messages of this line cannot be lent.
+  [[nodiscard]] virtual LentReads* lent_reads() noexcept { return nullptr; }
 
   // As IsTransport.
   [[nodiscard]] virtual Result<bool> poll() noexcept = 0;

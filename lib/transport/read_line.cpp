@@ -283,8 +283,7 @@ Result<bool> ReadLine::post_note(WordKind kind, std::uint32_t freed) noexcept {
   store(note + 4, announces ? sent_.announce() : sent_.newest());
   store(note + 8, coming_.read());  // behind it zeros of fresh memory
   auto posted = scope().try_post_send(words_.first(next_word_, note_bytes));
-  auto sent =
-      note_word(std::move(posted), kind == WordKind::finish ? WordKind::finish : WordKind::credit);
+  auto sent = note_word(std::move(posted), kind == WordKind::finish);
   if (!sent) return sent;
   tell_freed(freed);
   coming_.note_told();

@@ -55,7 +55,7 @@ Result<std::optional<Line::Arrival>> RingLine::next() noexcept {
   Arrival arrival{.bits = bits,
                   .slot = window_,  // none
                   .length = static_cast<std::uint32_t>(came->bytes)};
-  if (word && word->kind == WordKind::data)
+  if (word && has_message(word->kind))
     arrival.slot = std::exchange(next_slot_, base::next_in_turn(next_slot_, window_));
   return std::optional{arrival};
 }
@@ -123,7 +123,7 @@ std::span<std::byte> RingLine::next_staged(std::size_t bytes) const noexcept {
 Result<bool> RingLine::send(Word const& word, std::uint32_t cell) noexcept {
   if (is_closed()) [[unlikely]]
     return ended();
-  if (word.kind != WordKind::data) [[unlikely]]
+  if (!has_message(word.kind)) [[unlikely]]
     return send_word(word);
   auto sent = note_message(post_message(word, cell));
   post_spare(spare_receives / 2);
@@ -132,7 +132,8 @@ Result<bool> RingLine::send(Word const& word, std::uint32_t cell) noexcept {
 
 [[gnu::noinline]] Result<bool> RingLine::send_word(Word const& word) noexcept {
   if (!has_room_for(word.kind)) return false;
-  auto sent = note_word(scope().try_post_send(Send::only_immediate(encode(word))), word.kind);
+  auto sent =
+      note_word(scope().try_post_send(Send::only_immediate(encode(word))), is_awaited(word));
   post_spare(spare_receives / 2);
   return sent;
 }

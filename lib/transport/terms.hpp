@@ -16,7 +16,7 @@
 
 namespace lend::transport {
 
-inline constexpr std::uint8_t terms_version = 1;
+inline constexpr std::uint8_t terms_version = 2;
 inline constexpr std::uint32_t window_min = 4;
 /// In the ring of a ReadRing, before each message: its length and position.
 inline constexpr std::uint32_t message_header_bytes = 8;

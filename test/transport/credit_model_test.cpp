@@ -21,6 +21,7 @@ namespace {
 struct Setting {
   CreditSizes sizes{};
   std::uint32_t largest = 1;  // message, in cells
+  std::uint32_t lent = 0;     // messages that may be lent at a time
   std::uint32_t credit_receives = credit_words_max;
   bool has_prefix_rule = true;
   bool tells_early = true;  // by data of the other direction
@@ -29,7 +30,7 @@ struct Setting {
 struct ModelMessage {
   std::uint64_t number = 0;
   std::uint32_t at = 0, own = 0, cells = 0;  // cells: with those left out
-  bool is_released = false;
+  bool is_released = false, is_lent = false;
 };
 
 struct State {
@@ -38,9 +39,10 @@ struct State {
   std::vector<ModelMessage> unfreed{}, wire{}, completed{},
       held{};  // as sender, wire, device, program
   std::uint32_t tail = 0, untold = 0, untold_cells = 0, released = 0;
+  std::uint32_t lent = 0;  // messages that are not over, as the sender knows
   struct Credit {
-    std::uint32_t freed, more;
-    bool is_data;  // of the other direction, which has a receive in any case
+    std::uint32_t freed, more, over;  // over: of what was lent
+    bool is_data;                     // of the other direction, which has a receive in any case
   };
   std::vector<Credit> credits{}, read_credits{};  // on the wire; completed at the sender
 
@@ -48,15 +50,16 @@ struct State {
   [[nodiscard]] std::string key(bool is_ring) const {
     std::string bytes;
     auto const add = [&](auto... each) { (bytes.push_back(static_cast<char>(each)), ...); };
-    add(is_ring ? tail : 0, untold, untold_cells, 255);
+    add(is_ring ? tail : 0, untold, untold_cells, lent, 255);
     for (auto const& one : unfreed) add(one.cells + 1);
     for (auto const* list : {&wire, &completed, &held}) {
       add(255);
-      for (auto const& one : *list) add(one.at, one.own, one.cells, one.is_released);
+      for (auto const& one : *list)
+        add(one.at, one.own, one.cells, one.is_released | one.is_lent << 1);
     }
     for (auto const* list : {&credits, &read_credits}) {
       add(255);
-      for (auto const& one : *list) add(one.more, one.is_data);
+      for (auto const& one : *list) add(one.more, one.over, one.is_data);
     }
     return bytes;
   }
@@ -84,7 +87,7 @@ class CreditModel {
       for (std::size_t which = 0; which < state.held.size(); ++which) release(state, i, which);
       if (set_.tells_early && state.untold > 0) {
         State told = state;
-        tell(told, true);
+        tell(told, true, 0);
         reach(std::move(told), i);
       }
       pass_credits(state, i);
@@ -143,6 +146,10 @@ class CreditModel {
       state.tail = place.at + own;
       state.unfreed.push_back(one);
       state.wire.push_back(one);
+      reach(state, from);
+      if (own > 1 || state.lent == set_.lent) continue;
+      ++state.lent;
+      state.wire.back().is_lent = true;
       reach(std::move(state), from);
     }
   }
@@ -172,6 +179,7 @@ class CreditModel {
     auto& one = state.held[which];
     if (one.is_released) return;
     one.is_released = true;
+    bool const is_over = one.is_lent;  // which is told at once
     // Without the rule each release counts at once, whichever message it was.
     auto const number =
         set_.has_prefix_rule ? one.number : state.receiver.arrived() - state.held.size();
@@ -181,11 +189,11 @@ class CreditModel {
     } else {
       forget(state, which);
     }
-    if (state.receiver.has_to_tell()) tell(state, false);
+    if (is_over || state.receiver.has_to_tell()) tell(state, false, is_over);
     reach(std::move(state), from);
   }
-  static void tell(State& state, bool by_data) {
-    state.credits.push_back({state.receiver.freed(), state.untold, by_data});
+  static void tell(State& state, bool by_data, std::uint32_t over) {
+    state.credits.push_back({state.receiver.freed(), state.untold, over, by_data});
     state.receiver.note_told();
     state.untold = state.untold_cells = 0;
   }
@@ -201,7 +209,8 @@ class CreditModel {
       bool const is_word = !state.credits.front().is_data;
       if (is_word && words(state.read_credits) + 1 > set_.credit_receives)
         fail("a credit finds no receive");
-      if (is_word && state.credits.front().more == 0) fail("a credit frees nothing");
+      if (is_word && state.credits.front().more + state.credits.front().over == 0)
+        fail("a credit frees nothing");
       state.read_credits.push_back(state.credits.front());
       state.credits.erase(state.credits.begin());
       reach(std::move(state), from);
@@ -212,6 +221,7 @@ class CreditModel {
       state.read_credits.erase(state.read_credits.begin());
       if (!state.sender.take_freed(credit.freed)) return fail("the sender refuses a credit");
       state.unfreed.erase(state.unfreed.begin(), state.unfreed.begin() + credit.more);
+      state.lent -= credit.over;
       reach(std::move(state), from);
     }
   }
@@ -277,6 +287,22 @@ TEST_CASE("no order of sending, delivering and releasing overwrites, stalls or w
   CHECK(found.wrong == "");
   CHECK(found.most_credits <= credit_words_max);
   CHECK(found.states > 100);
+}
+
+TEST_CASE("each message that is lent has a receive more, for the word that it is over",
+          "[transport]") {
+  auto const [cells, lent] = GENERATE(table<std::uint32_t, std::uint32_t>({{0, 2}, {8, 1}}));
+  CAPTURE(cells, lent);
+  auto const sizes = CreditSizes::of(8, cells);
+  auto const most = static_cast<std::uint32_t>(
+      CreditModel{{.sizes = sizes, .tells_early = false}}.explore().most_credits);
+  auto const is_wrong_with = [&, lent = lent](std::uint32_t receives) {
+    return what_is_wrong_with(
+        {.sizes = sizes, .lent = lent, .credit_receives = receives, .tells_early = false});
+  };
+
+  CHECK(is_wrong_with(most + lent) == "");
+  CHECK(is_wrong_with(most) == "a credit finds no receive");
 }
 
 TEST_CASE("each rule of the credits is needed: without it a state is found that is wrong",

@@ -19,7 +19,7 @@ constexpr std::uint32_t cell = 64, window = 4, message_max = 256, ring_bytes = 1
 TransportOptions const options{
     .window = window, .message_bytes_max = message_max, .ring_bytes = ring_bytes};
 
-enum class Kind : std::uint32_t { data = 0, credit = 1, finish = 2, none = 3 };
+enum class Kind : std::uint32_t { data = 0, credit = 1, finish = 2, lent = 3 };
 constexpr std::uint32_t word(Kind kind, std::uint32_t length = 0, std::uint32_t freed = 0) {
   return std::uint32_t(kind) << 30 | freed << 20 | length;
 }
@@ -32,6 +32,7 @@ std::uint64_t number_at(TransportTerms const& terms, std::size_t from, std::size
 
 /// A CreditRing, and the bare channel that is its peer.
 struct Victim {
+  ProtectionDomain domain;
   MemoryRegion memory;
   PreparedCreditRing lender;  // of the terms that the peer claims as its own
   RemoteRegion ring;          // the victim's
@@ -54,8 +55,8 @@ struct Victim {
     auto const itself = prepared.endpoint();
     auto peer = must(std::move(prepared).handshake(victim.endpoint()));
     auto end = must(std::move(victim).handshake(itself, lender.terms()));
-    return {std::move(memory), std::move(lender), ring,
-            std::move(peer),   std::move(end),    std::move(words)};
+    return {domain,          std::move(memory), std::move(lender), ring,
+            std::move(peer), std::move(end),    std::move(words)};
   }
 
   /// Writes so many bytes at a cell, and says so by this word.
@@ -101,8 +102,9 @@ TEST_CASE("a peer of a ring that breaks the rules is disconnected with what it d
           "[transport]") {
   if (lacks_rings()) return;
   auto const [breaks, says] = GENERATE(table<void (*)(Victim&), std::string>({
-      {[](Victim& it) { it.say(word(Kind::none)); }, "a word that means nothing"},
-      {[](Victim& it) { it.say(word(Kind::credit, 1)); }, "a word that means nothing"},
+      {[](Victim& it) { it.say(word(Kind::lent)); }, "a word that means nothing"},
+      {[](Victim& it) { it.say(word(Kind::credit, 1)); }, "read what was not lent"},
+      {[](Victim& it) { it.say(word(Kind::credit, 16)); }, "a word that means nothing"},
       {[](Victim& it) { it.write(0, 2, word(Kind::data, 1)); }, "of another length"},
       {[](Victim& it) { it.say(word(Kind::data, 1)); }, "of another length"},
       {[](Victim& it) { it.write(0, 64, word(Kind::credit)); }, "of another length"},
@@ -134,6 +136,75 @@ TEST_CASE("a peer of a ring that breaks the rules is disconnected with what it d
   CAPTURE(error.message());
   CHECK(error.message().find(says) != std::string::npos);
   CHECK(error_of(it.end.try_draft(1, 1)) == Errc::incompatible_peer);
+}
+
+TEST_CASE("a peer that lends what cannot be read, or reads what was not lent, is disconnected",
+          "[transport]") {
+  if (lacks_rings()) return;
+  constexpr std::uint32_t note_bytes = 40;
+  struct Note {
+    RemoteRegion bytes{0x1000, 10, 77, RemoteAccess::read};
+    unsigned place = 0, behind = 0;
+    std::byte damaged{};
+  };
+  auto const lend_by = [](Victim& it, std::uint32_t at, Note const& note) {
+    auto const bytes = must(it.memory.mutable_bytes(0, note_bytes));
+    std::ranges::fill(bytes, std::byte{});
+    std::ranges::copy(note.bytes.encode(), bytes.begin());
+    bytes[0] ^= note.damaged;
+    bytes[RemoteRegion::encoded_size] = std::byte(note.place);
+    bytes[note_bytes - 1] = std::byte(note.behind);
+    it.write(at, note_bytes, word(Kind::lent, note_bytes));
+  };
+  auto it = Victim::make();
+  std::string says = "lent bytes that no one can read";
+  SECTION("no bytes") {
+    lend_by(it, 0, {.bytes = {0x1000, 0, 77, RemoteAccess::read}});
+  }
+  SECTION("not to be read") {
+    lend_by(it, 0, {.bytes = {0x1000, 10, 77, RemoteAccess::write}});
+  }
+  SECTION("a fifth place") {
+    lend_by(it, 0, {.place = 4});
+  }
+  SECTION("more than a note says") {
+    lend_by(it, 0, {.behind = 1});
+  }
+  SECTION("no region") {
+    lend_by(it, 0, {.damaged = std::byte{0xff}});
+  }
+  SECTION("a place twice") {
+    lend_by(it, 0, {.place = 2});
+    lend_by(it, 1, {.place = 2});
+    static_cast<void>(it.end.poll());  // takes both
+    says = "in place of one that is not over";
+  }
+  SECTION("over twice") {
+    REQUIRE(must(it.end.try_send_lent(it.memory.gather(0, 1))));
+    it.say(word(Kind::credit, 1));
+    it.say(word(Kind::credit, 1));
+    says = "read what was not lent";
+  }
+  auto const error = it.broken();
+  CHECK(error == Errc::incompatible_peer);
+  CAPTURE(error.message());
+  CHECK(error.message().find(says) != std::string::npos);
+}
+
+TEST_CASE("bytes that a peer lent and that its device refuses break the connection, and no more",
+          "[transport]") {
+  if (lacks_rings()) return;
+  auto it = Victim::make();
+  auto target = must(it.domain.allocate(10));
+  auto const bytes = must(it.memory.mutable_bytes(0, 40));
+  std::ranges::fill(bytes, std::byte{});
+  std::ranges::copy(RemoteRegion{0x1000, 10, 77, RemoteAccess::read}.encode(), bytes.begin());
+  it.write(0, 40, word(Kind::lent, 40));
+  auto const message = must(receive_message(it.end, patience()));
+
+  CHECK(error_of(fetch(it.end, message, target.scatter(0, 10), patience())) == Errc::peer_lost);
+
+  CHECK(target.mutable_bytes().has_value());
 }
 
 TEST_CASE("a peer that sends bytes where the receives have none is disconnected", "[transport]") {

@@ -39,16 +39,19 @@ std::vector<std::byte> file(std::uint64_t seed, std::size_t bytes) {
   return made;
 }
 
-ByteStream accepted(Wire const& wire, TransportKind kind) {
-  auto const domain = must(open_test_device().allocate_protection_domain());
+ProtectionDomain a_domain() {
+  return must(open_test_device().allocate_protection_domain());
+}
+AnyTransport accepted(Wire const& wire, TransportKind kind,
+                      ProtectionDomain const& domain = a_domain()) {
   auto listener = must(TransportListener::open("127.0.0.1:0"));
   REQUIRE(wire.put_text(listener.address()));
-  return ByteStream{must(listener.accept(domain, options(kind), within(patience)))};
+  return must(listener.accept(domain, options(kind), within(patience)));
 }
-ByteStream connected(Wire const& wire, TransportKind kind) {
-  auto const domain = must(open_test_device().allocate_protection_domain());
+AnyTransport connected(Wire const& wire, TransportKind kind,
+                       ProtectionDomain const& domain = a_domain()) {
   auto const address = wire.take_text();
-  return ByteStream{must(connect_transport(address, domain, options(kind), within(patience)))};
+  return must(connect_transport(address, domain, options(kind), within(patience)));
 }
 
 /// What an end has read when it finished, or failed.
@@ -89,7 +92,31 @@ Outcome swap(ByteStream& stream, std::span<std::byte const> mine) {
   return outcome;
 }
 
+void die_after(std::chrono::microseconds moment) {
+  itimerval const timer{.it_interval = {}, .it_value = {0, moment.count()}};
+  REQUIRE(::setitimer(ITIMER_REAL, &timer, nullptr) == 0);  // its signal kills
+}
+
 constexpr std::size_t bytes = 2'000'001;
+
+/// Lends these bytes again and again, until the connection ends.
+Error lend_on(AnyTransport& end, MemoryRegion const& memory) {
+  for (;;) {
+    auto const lent = send_lent(end, memory.gather(0, bytes), within(patience));
+    if (!lent) return lent.error();
+    auto const over = wait_until_over(end, lent.value(), within(patience));
+    if (!over) return over.error();
+  }
+}
+/// Reads what is lent, until the connection ends.
+Error read_on(AnyTransport& end, MemoryRegion& memory) {
+  for (;;) {
+    auto const came = receive_message(end, within(patience));
+    if (!came) return came.error();
+    auto const read = fetch(end, came.value(), memory.scatter(0, bytes), within(patience));
+    if (!read) return read.error();
+  }
+}
 
 }  // namespace
 
@@ -97,13 +124,13 @@ TEST_CASE("two processes stream files to each other at once", "[transport]") {
   auto const kind =
       GENERATE(TransportKind::send_receive, TransportKind::automatic, TransportKind::read_ring);
   PeerProcess peer{[kind](Wire const& wire) {
-    auto stream = connected(wire, kind);
+    ByteStream stream{connected(wire, kind)};
     auto const outcome = swap(stream, file(1, bytes));
     return outcome.done && outcome.got == file(2, bytes) ? 0 : 1;
   }};
   auto const context = open_test_device();
   if (lacks(context, &DeviceCapabilities::endpoints)) return;
-  auto stream = accepted(peer.wire(), kind);
+  ByteStream stream{accepted(peer.wire(), kind)};
   bool const has_ring = kind == TransportKind::automatic && context.capabilities().immediates;
   auto const chosen = has_ring ? TransportKind::credit_ring : TransportKind::send_receive;
   CHECK(stream.limits().kind == (kind == TransportKind::automatic ? chosen : kind));
@@ -126,19 +153,51 @@ TEST_CASE("a process killed in the middle of a stream is lost, and what came bef
     auto const kind = kinds[seed % 3];
     INFO("LEND_TEST_SEED=" << seed << ", killed after " << moment.count() << " us");
     PeerProcess peer{[&](Wire const& wire) {
-      auto stream = connected(wire, kind);
-      itimerval const timer{.it_interval = {}, .it_value = {0, moment.count()}};
-      REQUIRE(::setitimer(ITIMER_REAL, &timer, nullptr) == 0);  // its signal kills
+      ByteStream stream{connected(wire, kind)};
+      die_after(moment);
       return swap(stream, theirs).done ? 0 : 1;
     }};
     if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
-    auto stream = accepted(peer.wire(), kind);
+    ByteStream stream{accepted(peer.wire(), kind)};
 
     auto const outcome = swap(stream, theirs);
 
     CHECK(error_of(outcome.done) == Errc::peer_lost);
     CHECK(outcome.got.size() < theirs.size());
     CHECK(std::equal(outcome.got.begin(), outcome.got.end(), theirs.begin()));
+    CHECK(peer.exit_status() == 128 + SIGALRM);
+  }
+}
+
+TEST_CASE("a process killed while bytes that were lent are read is lost, and no byte stays on loan",
+          "[transport]") {
+  for (auto const seed : seeds(12)) {
+    std::mt19937 random{static_cast<std::uint32_t>(seed)};
+    auto const moment = std::chrono::microseconds{random() % 8'000 + 1};
+    auto const kind = seed % 2 == 0 ? TransportKind::send_receive : TransportKind::automatic;
+    bool const child_reads = seed % 4 < 2;
+    INFO("LEND_TEST_SEED=" << seed << ", killed after " << moment.count() << " us");
+    auto const work = [](AnyTransport& end, MemoryRegion& memory, bool reads) {
+      return reads ? read_on(end, memory) : lend_on(end, memory);
+    };
+    PeerProcess peer{[&](Wire const& wire) {
+      auto const domain = a_domain();
+      auto memory = must(domain.allocate(bytes));
+      auto end = connected(wire, kind, domain);
+      die_after(moment);
+      static_cast<void>(work(end, memory, child_reads));
+      return 1;
+    }};
+    if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+    auto const domain = a_domain();
+    auto memory = must(domain.allocate(bytes));
+    auto end = accepted(peer.wire(), kind, domain);
+
+    auto const error = work(end, memory, !child_reads);
+
+    CAPTURE(error.message());
+    CHECK(error == Errc::peer_lost);
+    CHECK(memory.mutable_bytes().has_value());
     CHECK(peer.exit_status() == 128 + SIGALRM);
   }
 }

@@ -53,7 +53,7 @@ TEST_CASE("terms are read as they were written, and with any bit flipped refused
 
 TEST_CASE("terms that do not fit are refused with both values", "[transport]") {
   auto const [bytes, words] = GENERATE(table<TransportTerms, std::string>({
-      {with(0, 2), "version of the terms is 2 and this end's 1"},
+      {with(0, 1), "version of the terms is 1 and this end's 2"},
       {with(1, 4), "kind of transport is memory and this end's send_receive"},
       {with(1, 2), "kind of transport is credit_ring and this end's send_receive"},
       {with(1, 77), "kind of transport is kind 77 and this end's send_receive"},
@@ -92,7 +92,8 @@ TEST_CASE("terms name the ring to write to, and a ring that cannot be is refused
 TEST_CASE("a word is read as it was written, and each bit of it counts", "[transport]") {
   for (Word const word : {Word{WordKind::data, 0, 0}, Word{WordKind::data, 1023, word_length_max},
                           Word{WordKind::data, 5, 64}, Word{WordKind::credit, 77, 0},
-                          Word{WordKind::finish, 1023, 0}}) {
+                          Word{WordKind::credit, 1023, 15}, Word{WordKind::finish, 1023, 0},
+                          Word{WordKind::lent, 1, lent_note_bytes}}) {
     auto const bits = encode(word);
     auto const read = decode(bits);
     REQUIRE(read);
@@ -111,8 +112,9 @@ TEST_CASE("a word is read as it was written, and each bit of it counts", "[trans
         CHECK((bit >= 30 || word.kind != WordKind::data));
     }
   }
-  CHECK_FALSE(decode(0xc000'0000));
-  CHECK_FALSE(decode(0x4000'0001));
+  CHECK_FALSE(decode(0xc000'0000));  // lent, without a note
+  CHECK_FALSE(decode(0x4000'0010));  // a credit that ends the message of a fifth place
+  CHECK_FALSE(decode(0x8000'0001));  // a finish with bytes
 }
 
 TEST_CASE("a ReadRing whose connection takes no READs of one end is refused", "[transport]") {

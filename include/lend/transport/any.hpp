@@ -4,7 +4,9 @@
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
+#include <lend/base/source_line.hpp>
 #include <lend/base/stop.hpp>
+#include <lend/transport/lending.hpp>
 #include <lend/transport/transport.hpp>
 
 #include <concepts>
@@ -30,6 +32,15 @@ class AnyTransport {
   }
   [[nodiscard]] Result<Received> try_receive() noexcept { return held().try_receive(); }
   [[nodiscard]] Result<void> finish_sending() noexcept { return held().finish_sending(); }
+  /// Errors:  also unsupported  a transport of the program's own without lent messages.
+  [[nodiscard]] Result<LentMessage> try_send_lent(GatherElement const& bytes,
+                                                  SourceLine where = SourceLine::here()) noexcept {
+    return held().try_send_lent(bytes, where);
+  }
+  [[nodiscard]] Result<bool> try_fetch(Received const& message, ScatterElement const& target,
+                                       SourceLine where = SourceLine::here()) noexcept {
+    return held().try_fetch(message, target, where);
+  }
   void disconnect() noexcept { held().disconnect(); }
   [[nodiscard]] Result<bool> poll() noexcept { return held().poll(); }
   [[nodiscard]] Result<bool> arm() noexcept { return held().arm(); }
@@ -46,6 +57,10 @@ class AnyTransport {
     virtual Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept = 0;
     virtual Result<Received> try_receive() noexcept = 0;
     virtual Result<void> finish_sending() noexcept = 0;
+    virtual Result<LentMessage> try_send_lent(GatherElement const& bytes,
+                                              SourceLine where) noexcept = 0;
+    virtual Result<bool> try_fetch(Received const& message, ScatterElement const& target,
+                                   SourceLine where) noexcept = 0;
     virtual void disconnect() noexcept = 0;
     virtual Result<bool> poll() noexcept = 0;
     virtual Result<bool> arm() noexcept = 0;
@@ -63,6 +78,21 @@ class AnyTransport {
     }
     Result<Received> try_receive() noexcept override { return transport.try_receive(); }
     Result<void> finish_sending() noexcept override { return transport.finish_sending(); }
+    Result<LentMessage> try_send_lent([[maybe_unused]] GatherElement const& bytes,
+                                      [[maybe_unused]] SourceLine where) noexcept override {
+      if constexpr (LendsMessages<T>)
+        return transport.try_send_lent(bytes, where);
+      else
+        return Errc::unsupported;
+    }
+    Result<bool> try_fetch([[maybe_unused]] Received const& message,
+                           [[maybe_unused]] ScatterElement const& target,
+                           [[maybe_unused]] SourceLine where) noexcept override {
+      if constexpr (LendsMessages<T>)
+        return transport.try_fetch(message, target, where);
+      else
+        return Errc::unsupported;
+    }
     void disconnect() noexcept override { transport.disconnect(); }
     Result<bool> poll() noexcept override { return transport.poll(); }
     Result<bool> arm() noexcept override { return transport.arm(); }

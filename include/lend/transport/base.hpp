@@ -5,7 +5,10 @@
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
+#include <lend/base/source_line.hpp>
+#include <lend/transport/lent_message.hpp>
 #include <lend/transport/transport.hpp>
+#include <lend/verbs/memory_piece.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +46,30 @@ class LEND_EXPORT TransportBase {
   /// under way. Again: nothing happens.
   /// Errors:  peer_lost, incompatible_peer, channel_broken  the peer may not have got all.
   [[nodiscard]] Result<void> finish_sending() noexcept;
+  /// Sends these bytes, of any length, as one message in order with the others, which the peer
+  /// reads where they lie; at most 4 at a time. Empty: no room now, as of try_draft().
+  ///
+  /// Costs a registration, unless their region is exposed for RemoteAccess::read.
+  /// Borrows: the bytes, shared, until LentMessage::is_over().
+  /// Errors:  those of try_draft() and MemoryRegion::unsafe_expose(), and
+  ///          invalid_argument  out of bounds, no bytes, or of another ProtectionDomain.
+  ///          already_borrowed  some are on loan to be written.
+  ///          unsupported       a ReadRing or a memory transport; messages of less than 40 bytes;
+  ///                            the connection takes no READs of the peer.
+  [[nodiscard]] Result<LentMessage> try_send_lent(GatherElement const& bytes,
+                                                  SourceLine where = SourceLine::here()) noexcept;
+  /// The whole message to `target`, which has its length(). True: it is there. False: it is being
+  /// read; call this again with the same target when poll() says that something has changed.
+  /// Copies a message that was not lent.
+  /// Borrows: the target, exclusively, until true or an error; a message beyond 1 GiB is read in
+  ///          pieces, and each is borrowed while it is read.
+  /// Errors:  invalid_argument  no message, or of another transport; the target has another length,
+  ///                            is out of bounds, of another ProtectionDomain, or not the one
+  ///                            where it is being read to; a lent message that was read before.
+  ///          already_borrowed  some of the target is on loan.
+  ///          peer_lost         and the others of try_draft(); the target has some of it.
+  [[nodiscard]] Result<bool> try_fetch(Received const& message, ScatterElement const& target,
+                                       SourceLine where = SourceLine::here()) noexcept;
   /// Ends the connection at once; again: nothing happens. What has come can still be received.
   void disconnect() noexcept;
 
@@ -59,8 +86,8 @@ class LEND_EXPORT TransportBase {
   [[nodiscard]] Deadline look_again() const noexcept;
 
   /// Messages, and the finish of finish_sending(), that the peer's device has not acknowledged, as
-  /// far as poll() knows; also a finish that could not be sent. Of a ReadRing: those that the peer
-  /// has not read, and what tells the peer how much this end has read.
+  /// far as poll() knows; also a finish that could not be sent, and messages that are lent. Of a
+  /// ReadRing: those that the peer has not read, and what tells it how much this end has read.
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept;
   [[nodiscard]] TransportLimits const& limits() const noexcept;
   /// As Channel::settings(); of a memory transport, and once the connection has ended, empty.

@@ -27,6 +27,10 @@ class Held;
 /// protocol does not; if you do not trust it, copy the bytes before you check them. It can change
 /// only bytes. With the other kinds it cannot write there.
 ///
+/// A message that the peer lent has no bytes() here: TransportBase::try_fetch() reads them. The
+/// peer has them back once the message was read or dropped. If it is dropped while it is being
+/// read, its target stays on loan until that has ended.
+///
 ///     LEND_TRY(message, transport.try_receive());
 ///     if (message.is_end()) return lend::success();
 ///     if (message) use(message.bytes());
@@ -59,6 +63,12 @@ class [[nodiscard]] LEND_EXPORT Received {
     return bytes_;
   }
   std::span<std::byte const> bytes() && = delete;  // they would be given back
+  /// Whether the peer lent it: see TransportBase::try_fetch().
+  [[nodiscard]] bool is_lent() const noexcept { return what_ == What::lent; }
+  /// Of the message, lent or not.
+  [[nodiscard]] std::size_t length() const noexcept {
+    return is_lent() ? lent_length() : bytes_.size();
+  }
 
   /// What try_receive() returns once the peer has finished.
   [[nodiscard]] static Received end() noexcept {
@@ -69,7 +79,8 @@ class [[nodiscard]] LEND_EXPORT Received {
 
  private:
   friend class transport::Held;
-  enum class What : std::uint8_t { nothing, message, end };
+  enum class What : std::uint8_t { nothing, message, end, lent };
+  [[nodiscard]] std::size_t lent_length() const noexcept;
   void give_back() noexcept;
 
   transport::Held* held_ = nullptr;

@@ -2,6 +2,7 @@
 // Bytes that a peer may access until the exposure ends. One thread at a time.
 #pragma once
 
+#include <lend/base/byte_range.hpp>
 #include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/verbs/remote_region.hpp>
@@ -12,9 +13,13 @@ struct ibv_mr;
 
 namespace lend {
 
+class Exposure;
+
 namespace verbs {
 struct ExposureState;
-}
+struct RegionState;
+[[nodiscard]] Result<Exposure> expose(RegionState& region, ByteRange range, RemoteAccess access);
+}  // namespace verbs
 
 /// Lets a peer that knows `remote()` access bytes of a region, until the exposure ends.
 ///
@@ -64,7 +69,7 @@ class LEND_EXPORT Exposure {
   [[nodiscard]] ibv_mr* native() const noexcept;
 
  private:
-  friend class MemoryRegion;
+  friend Result<Exposure> verbs::expose(verbs::RegionState&, ByteRange, RemoteAccess);
   explicit Exposure(verbs::ExposureState* state) noexcept : state_{state} {}
 
   verbs::ExposureState* state_;

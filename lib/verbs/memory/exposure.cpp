@@ -36,22 +36,26 @@ void keep_for_ever(ExposureState* state) noexcept {
 
 }  // namespace
 
+Result<Exposure> verbs::expose(RegionState& region, ByteRange range, RemoteAccess access) {
+  std::byte* const address = region.address + range.offset;
+  LEND_TRY(registration, register_bytes(*region.domain, address, range.length, access));
+  RemoteRegion const remote{reinterpret_cast<std::uintptr_t>(address), range.length,
+                            registration.get()->rkey, access};
+  std::unique_ptr<ExposureState> made{new ExposureState{&region, std::move(registration), remote}};
+  LEND_TRYV(region.ledger.lend(made->loan, {range.offset, 0}, base::LoanKind::shared,
+                               Operation::write, {}));
+  // Relaxed: words only.
+  region.exposures.fetch_add(1, std::memory_order_relaxed);
+  return Exposure{made.release()};
+}
+
 Result<Exposure> MemoryRegion::unsafe_expose(std::size_t offset, std::size_t length,
                                              RemoteAccess access) & {
   ByteRange const range{offset, length};
   if (state_ == nullptr || !state_->contains(range))
     return verbs::element_error(state_, range, 0, 1);
   if (length == 0) return Error{Errc::invalid_argument, "no bytes to expose: expose 1 or more"};
-  std::byte* const address = state_->address + offset;
-  LEND_TRY(registration, verbs::register_bytes(*state_->domain, address, length, access));
-  RemoteRegion const remote{reinterpret_cast<std::uintptr_t>(address), length,
-                            registration.get()->rkey, access};
-  std::unique_ptr<ExposureState> made{new ExposureState{state_, std::move(registration), remote}};
-  LEND_TRYV(
-      state_->ledger.lend(made->loan, {offset, 0}, base::LoanKind::shared, Operation::write, {}));
-  // Relaxed: words only.
-  state_->exposures.fetch_add(1, std::memory_order_relaxed);
-  return Exposure{made.release()};
+  return verbs::expose(*state_, range, access);
 }
 
 Result<Exposure> MemoryRegion::unsafe_expose(RemoteAccess access) & {

@@ -143,6 +143,10 @@ struct RegionState {
 [[nodiscard]] LEND_EXPORT Result<std::byte*> touch(RegionState const* region, ByteRange range,
                                                    base::LoanKind kind) noexcept;
 
+/// Exposes bytes that `region` contains, one or more.
+/// Errors:  as MemoryRegion::unsafe_expose().
+[[nodiscard]] Result<Exposure> expose(RegionState& region, ByteRange range, RemoteAccess access);
+
 /// A region whose owner and loans are gone.
 LEND_EXPORT void destroy_at_last(RegionState* region) noexcept;
 
