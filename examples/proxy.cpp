@@ -49,7 +49,6 @@ struct Link {
   }
 };
 
-// excerpt carry
 /// Until the end, which it passes on.
 template <class From, class To>
 static net::awaitable<void> carry(std::shared_ptr<Link> link, From& from, To& to) {
@@ -65,7 +64,6 @@ static net::awaitable<void> carry(std::shared_ptr<Link> link, From& from, To& to
   if (failed == net::error::eof) to.shutdown(net::socket_base::shutdown_send, failed);
   if (failed) link->reset();
 }
-// end of excerpt
 
 static void carry_both_ways(tcp::socket socket, lend::asio::stream stream) {
   auto const executor = stream.get_executor();

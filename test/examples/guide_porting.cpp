@@ -148,6 +148,26 @@ lend::Result<void> from_ucx() {
                                         : lend::Errc::unsupported;
 }
 
+lend::Result<void> lent_messages(lend::ProtectionDomain const& domain) {
+  LEND_TRY(one, lend::SendReceive::prepare(domain));
+  LEND_TRY(other, lend::SendReceive::prepare(domain));
+  auto const endpoint = one.endpoint();
+  auto const terms = one.terms();
+  LEND_TRY(here, std::move(one).handshake(other.endpoint(), other.terms()));
+  LEND_TRY(there, std::move(other).handshake(endpoint, terms));
+  LEND_TRY(field, domain.allocate(3 << 20));
+  LEND_TRY(copy, domain.allocate(3 << 20));
+  // excerpt lent_messages
+  LEND_TRY(lent, lend::send_lent(here, field.gather(0, 3 << 20), lend::within(1s)));
+  // at the peer: room for message.length() bytes, then
+  LEND_TRY(message, lend::receive_message(there, lend::within(1s)));
+  LEND_TRYV(lend::fetch(there, message, copy.scatter(0, message.length()), lend::within(1s)));
+  // here: from now on `field` may be written again
+  LEND_TRYV(lend::wait_until_over(here, lent, lend::within(1s)));
+  // end of excerpt
+  return lend::success();
+}
+
 lend::Result<void> puts_of_ucx(lend::ProtectionDomain const& domain) {
   LEND_TRY(one, lend::channel_builder(domain).build());
   LEND_TRY(other, lend::channel_builder(domain).build());
@@ -194,6 +214,7 @@ lend::Result<void> come_from_elsewhere(lend::ProtectionDomain const& domain) {
   LEND_TRYV(from_mpi(domain));
   LEND_TRYV(requests_of_mpi(domain));
   LEND_TRYV(from_ucx());
+  LEND_TRYV(lent_messages(domain));
   LEND_TRYV(puts_of_ucx(domain));
   return tune(domain);
 }
