@@ -190,11 +190,11 @@ TEST_CASE("ranks whose rows differ both say which, and the group goes on", "[gro
 
 TEST_CASE("the memory of rows is lent while they are under way, and a late rank is named",
           "[group]") {
-  on_two(60, [](Group& group, Peers& peers, Values& values, std::uint32_t other) {
+  on_two(1200, [](Group& group, Peers& peers, Values& values, std::uint32_t other) {
     auto const rank = group.rank();
     Exchange exchange{peers};
-    exchange.receive(other, values.scatter(30, 30)).receive(no_rank, values.scatter(0, 1));
-    exchange.send(other, values.gather(0, 30));
+    exchange.receive(other, values.scatter(600, 600)).receive(no_rank, values.scatter(0, 1));
+    exchange.send(other, values.gather(0, 600));
     if (rank == 0) {
       auto const late = exchange.run(within(1ms));
       expect(late.has_error() && late.error() == Errc::timed_out, "it started");
@@ -205,7 +205,7 @@ TEST_CASE("the memory of rows is lent while they are under way, and a late rank 
       expect(group.barrier(within(patience)));
     }
     expect(exchange.run(within(patience)));
-    expect(are(values, 30, other, 0, 30), "the values");
+    expect(are(values, 600, other, 0, 600), "the values");
     expect(group.barrier(within(patience)));
     if (rank == 0) {
       expect(exchange.start(within(patience)));
@@ -214,7 +214,7 @@ TEST_CASE("the memory of rows is lent while they are under way, and a late rank 
       expect(twice.has_error() && twice.error() == Errc::invalid_argument, "under way");
       auto const late = exchange.wait(within(1ms));
       expect(late.has_error() && late.error() == Errc::timed_out, "it ended");
-      expect(says(late.error(), "it lacks 240 bytes from rank 1"), "the row");
+      expect(says(late.error(), "it lacks 4800 bytes from rank 1"), "the row");
     }
     expect(group.barrier(within(patience)));
     expect(exchange.run(within(patience)));

@@ -47,9 +47,10 @@ class LEND_EXPORT Exchange {
   /// outlives the last run, and finish(). A row of more elements than a request takes is copied,
   /// and so are parts of less than 8 KiB on average, as a column: to memory of the exchange as
   /// it starts, and from there by the call that finds it over. Each end decides that for itself.
-  /// Rows of up to 192 bytes may be copied to memory of the peer's exchange in place of sent:
-  /// between ranks with rows both ways, unless one has Wait::event, which nothing would wake, or a
-  /// short row of device memory. Metrics count at most a write of them.
+  /// Short rows may be copied to memory of the peer's exchange in place of sent, of up to 4 KiB on
+  /// the soft device and 192 bytes on others: between ranks with rows both ways, unless one has
+  /// Wait::event, which nothing would wake, or a short row of device memory. Metrics count at most
+  /// a write of them.
   Exchange& send(std::uint32_t rank, GatherList const& row, SourceLine where = SourceLine::here());
   Exchange& receive(std::uint32_t rank, ScatterList const& row,
                     SourceLine where = SourceLine::here());

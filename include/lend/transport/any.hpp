@@ -57,10 +57,6 @@ class AnyTransport {
     virtual Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept = 0;
     virtual Result<Received> try_receive() noexcept = 0;
     virtual Result<void> finish_sending() noexcept = 0;
-    virtual Result<LentMessage> try_send_lent(GatherElement const& bytes,
-                                              SourceLine where) noexcept = 0;
-    virtual Result<bool> try_fetch(Received const& message, ScatterElement const& target,
-                                   SourceLine where) noexcept = 0;
     virtual void disconnect() noexcept = 0;
     virtual Result<bool> poll() noexcept = 0;
     virtual Result<bool> arm() noexcept = 0;
@@ -69,6 +65,11 @@ class AnyTransport {
     virtual std::uint32_t sends_in_flight() const noexcept = 0;
     virtual TransportLimits const& limits() const noexcept = 0;
     virtual std::vector<Setting> settings() const = 0;
+    // Since 0.2.0, so behind the others.
+    virtual Result<LentMessage> try_send_lent(GatherElement const& bytes,
+                                              SourceLine where) noexcept = 0;
+    virtual Result<bool> try_fetch(Received const& message, ScatterElement const& target,
+                                   SourceLine where) noexcept = 0;
   };
   template <class T>
   struct Holder final : Interface {

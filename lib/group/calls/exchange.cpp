@@ -71,7 +71,7 @@ Exchange& Exchange::receive(std::uint32_t rank, std::span<ScatterParts const> ro
 Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
   for (; posted < received.size(); ++posted) {
     auto& row = received[posted];
-    if (row.slot) {
+    if (row.place) {
       row.has_come = row.is_told = false;
       ++written_awaited;
       continue;
@@ -83,7 +83,7 @@ Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
   }
   for (; posted < works.size(); ++posted) {
     auto& row = sent[posted - received.size()];
-    if (row.slot) {
+    if (row.place) {
       LEND_TRYV(write(row, works[posted], deadline));
       continue;
     }
@@ -256,7 +256,7 @@ Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcep
   LEND_TRYV(state.go_on(deadline));
   if (state.phase != ExchangeState::Phase::under_way) return std::optional<std::size_t>{};
   auto const next = std::ranges::find_if(state.received,
-                                         [](auto const& row) { return row.slot && !row.is_told; });
+                                         [](auto const& row) { return row.place && !row.is_told; });
   auto const told = [&](std::size_t row) -> Result<std::optional<std::size_t>> {
     LEND_TRYV(state.take(row));
     return std::optional{row};

@@ -26,28 +26,30 @@ Result<void> group::ExchangeState::describe() {
   auto const add = [&](auto const& row, group::RowsDigest RowsNote::*rows) -> Partner& {
     auto& partner = by_rank.try_emplace(row.rank, Partner{row.rank}).first->second;
     (partner.ours.*rows).add(row.bytes);
-    partner.copies = partner.copies && (!WrittenRow::fits(row.bytes) || row.is_of_host());
+    partner.copies = partner.copies && (row.bytes > short_row_max() || row.is_of_host());
     return partner;
   };
   for (auto const& row : sent) add(row, &RowsNote::sent);
-  for (auto const& row : received)
-    add(row, &RowsNote::received).slots += WrittenRow::fits(row.bytes);
+  for (auto const& row : received) {
+    auto& partner = add(row, &RowsNote::received);
+    if (row.bytes <= short_row_max()) partner.box_bytes += WrittenRow::place_bytes(row.bytes);
+  }
   bool const sleeps = group().options().wait == Wait::event;
-  std::size_t slots = 0;
+  std::size_t box_bytes = 0;
   for (auto& [rank, partner] : by_rank) {
     LEND_TRYV(join(rank, partner.ours.received.count));
     bool const both_ways = partner.ours.sent.count > 0 && partner.ours.received.count > 0;
     partner.ours.writes = both_ways && partner.copies && !sleeps ? 1 : 0;
-    if (partner.ours.writes == 0) partner.slots = 0;
-    partner.first_slot = std::exchange(slots, slots + partner.slots);
+    if (partner.ours.writes == 0) partner.box_bytes = 0;
+    partner.box_at = std::exchange(box_bytes, box_bytes + partner.box_bytes);
     partners.push_back(std::move(partner));
   }
-  if (slots > 0) {
-    LEND_TRY(made, RowBox::create(peers[partners.front().rank].protection_domain(), slots));
+  if (box_bytes > 0) {
+    LEND_TRY(made, RowBox::create(group().domain(), box_bytes));
     box = std::move(made);
     for (Partner& partner : partners)
-      if (partner.slots > 0)
-        partner.ours.box = box->remote(partner.first_slot, partner.slots).encode();
+      if (partner.box_bytes > 0)
+        partner.ours.box = box->remote(partner.box_at, partner.box_bytes).encode();
   }
   for (auto& row : received) {
     auto const& channel = channel::ChannelState::of(peers[row.rank]);
@@ -59,8 +61,7 @@ Result<void> group::ExchangeState::describe() {
   }
   works.resize(received.size() + sent.size());
   if (!partners.empty()) {
-    LEND_TRY(memory, peers[partners.front().rank].protection_domain().allocate(
-                         2 * sizeof(RowsNote) * partners.size()));
+    LEND_TRY(memory, group().domain().allocate(2 * sizeof(RowsNote) * partners.size()));
     notes = std::move(memory);
     LEND_TRY(bytes, notes->mutable_bytes());
     for (std::size_t i = 0; i < partners.size(); ++i)
@@ -69,6 +70,12 @@ Result<void> group::ExchangeState::describe() {
   }
   phase = Phase::comparing;
   return success();
+}
+
+std::size_t group::ExchangeState::short_row_max() const noexcept {
+  // A card writes no words that a thread could store.
+  return group().domain().context().kind() == DeviceKind::soft ? WrittenRow::stored_max
+                                                               : WrittenRow::written_max;
 }
 
 /// Whether `rank` is a peer whose channel takes so many rows.
@@ -151,22 +158,21 @@ Result<RowsNote> group::ExchangeState::take_note(std::size_t index) const {
 
 Result<void> group::ExchangeState::choose_written(Partner& partner, RowsNote const& theirs) {
   if (partner.ours.writes == 0 || theirs.writes == 0) return success();
-  auto const choose = [&](auto& rows, std::size_t slot) {
-    std::size_t chosen = 0;
+  auto const choose = [&](auto& rows, std::size_t place) {
     for (auto& row : rows) {
-      if (row.rank != partner.rank || !WrittenRow::fits(row.bytes)) continue;
-      row.slot = slot + chosen++;
+      if (row.rank != partner.rank || row.bytes > short_row_max()) continue;
+      row.place = std::exchange(place, place + WrittenRow::place_bytes(row.bytes));
       row.values.resize(row.bytes);
       row.packed.reset();
     }
-    return chosen;
+    return place;
   };
-  choose(received, partner.first_slot);
+  choose(received, partner.box_at);
   auto const written = choose(sent, 0);
   if (written == 0) return success();
   LEND_TRY(region, RemoteRegion::decode(theirs.box));
   partner.box = PeerBox{region, channel_of(partner.rank).connection.raw()};
-  if (partner.box.has_room_for(written)) return success();
+  if (written <= partner.box.size()) return success();
   return Error{Errc::incompatible_peer, "rank " + std::to_string(partner.rank) +
                                             " has no room for the short rows of this rank"};
 }

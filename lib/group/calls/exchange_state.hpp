@@ -26,9 +26,9 @@ struct ExchangeState {
     std::uint32_t rank;
     RowsNote ours{};
     PendingWork from{}, to{};
-    bool copies = true;          // this thread can copy all short rows
-    std::size_t first_slot = 0;  // of its rows, in the own box
-    std::size_t slots = 0;
+    bool copies = true;      // this thread can copy all short rows
+    std::size_t box_at = 0;  // of its rows, in the own box
+    std::size_t box_bytes = 0;
     PeerBox box{};  // for this rank's rows
   };
 
@@ -65,6 +65,8 @@ struct ExchangeState {
   /// Until `has_come()`. False: the deadline has passed.
   [[nodiscard]] Result<bool> wait_until(std::function<bool()> const& has_come, Deadline deadline);
   void await_no_rows() noexcept;
+  /// Of a row that is written. Alike at all ranks of a group, whose devices are of one kind.
+  [[nodiscard]] std::size_t short_row_max() const noexcept;
   [[nodiscard]] GroupState& group() const noexcept { return peers.state().group(); }
   [[nodiscard]] channel::ChannelState& channel_of(std::uint32_t rank) const noexcept {
     return channel::ChannelState::of(peers[rank]);
@@ -74,7 +76,7 @@ struct ExchangeState {
   }
   /// Whether that row is to be written here.
   [[nodiscard]] bool is_written(std::size_t index) const noexcept {
-    return index < received.size() && received[index].slot;
+    return index < received.size() && received[index].place;
   }
   /// Whether the end of that row, which was posted, is still to come.
   [[nodiscard]] bool is_pending(std::size_t index) const noexcept {

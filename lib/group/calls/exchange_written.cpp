@@ -15,25 +15,26 @@ Result<void> ExchangeState::write(Row<GatherElement>& row, PendingWork& work,
                                   Deadline deadline) noexcept {
   auto& channel = channel_of(row.rank);
   auto const& to = partner_of(row.rank).box;
+  std::byte const* bytes = nullptr;
   {
     channel::ChannelState::Use const use{channel};
     if (channel.is_broken()) return channel.failures.broken_error();
-    LEND_TRYV(row.copy_to(row.values.data()));
+    LEND_TRY(together, row.together(row.values.data()));
+    bytes = together;
     if (to.is_stored_to()) {
-      WrittenRow::store(to.slot(*row.slot, run), run, row.values.data(), row.values.size());
+      WrittenRow::store(to.slot(*row.place, row.bytes, run), run, bytes, row.bytes);
       return success();
     }
   }
   if (!row.packed) {
-    LEND_TRY(memory, peers[row.rank].protection_domain().allocate(WrittenRow::slot_bytes));
+    LEND_TRY(memory, peers[row.rank].protection_domain().allocate(WrittenRow::length(row.bytes)));
     row.packed = std::move(memory);
   }
   LEND_TRY(encoded, row.packed->mutable_bytes());
-  WrittenRow::store(EncodedSlot{encoded.data()}, run, row.values.data(), row.values.size());
-  auto const length = WrittenRow::length(row.values.size());
-  LEND_TRY(request,
-           row.scope->post_write({row.packed->gather(0, length), to.slice(*row.slot, run, length)},
-                                 deadline, row.where));
+  WrittenRow::encode(EncodedSlot{encoded.data()}, run, bytes, row.bytes);
+  LEND_TRY(request, row.scope->post_write({row.packed->gather(0, encoded.size()),
+                                           to.slice(*row.place, row.bytes, run)},
+                                          deadline, row.where));
   work = std::move(request);
   return success();
 }
@@ -41,8 +42,8 @@ Result<void> ExchangeState::write(Row<GatherElement>& row, PendingWork& work,
 bool ExchangeState::take_written() noexcept {
   for (auto& row : received) {
     if (written_awaited == 0) return true;
-    if (!row.slot || row.has_come) continue;
-    if (!WrittenRow::load(box->slot(*row.slot, run), run, row.values.data(), row.values.size()))
+    if (!row.place || row.has_come) continue;
+    if (!WrittenRow::load(box->slot(*row.place, row.bytes, run), run, row.values.data(), row.bytes))
       continue;
     row.has_come = true;
     --written_awaited;
@@ -52,30 +53,30 @@ bool ExchangeState::take_written() noexcept {
 
 void ExchangeState::await_no_rows() noexcept {
   for (auto& row : received)
-    if (row.slot) row.has_come = row.is_told = true;
+    if (row.place) row.has_come = row.is_told = true;
   written_awaited = 0;
 }
 
 bool ExchangeState::is_hopeless() const noexcept {
   return std::ranges::all_of(received, [this](auto const& row) {
-    return !row.slot || row.has_come || channel_of(row.rank).is_broken();
+    return !row.place || row.has_come || channel_of(row.rank).is_broken();
   });
 }
 
 void ExchangeState::look_for_losses() noexcept {
   std::optional<std::uint32_t> left;
   for (auto const& row : received)
-    if (row.slot && !row.has_come && group().links().has_left(row.rank)) left = row.rank;
+    if (row.place && !row.has_come && group().links().has_left(row.rank)) left = row.rank;
   // What it wrote before it left is there.
   if (!left || take_written()) return;
   for (auto const& row : received)
-    if (row.slot && !row.has_come && row.rank == *left)
+    if (row.place && !row.has_come && row.rank == *left)
       return group().peers().break_by_leaving(*left);
 }
 
 void ExchangeState::set_awaited(bool is_awaited) noexcept {
   for (auto const& row : received)
-    if (row.slot && (!is_awaited || !row.has_come))
+    if (row.place && (!is_awaited || !row.has_come))
       channel_of(row.rank).watch.awaits_beside = is_awaited;
 }
 

@@ -118,6 +118,17 @@ Result<void> Row<Element>::copy_to(std::byte* to) const noexcept {
 }
 
 template <class Element>
+Result<std::byte const*> Row<Element>::together(std::byte* room) const noexcept {
+  if (elements.size() == 1) {
+    auto const& [region, range] = elements.front();
+    LEND_TRY(from, verbs::touch(region, range, LoanKind::shared));
+    return from;
+  }
+  LEND_TRYV(copy_to(room));
+  return room;
+}
+
+template <class Element>
 Result<void> Row<Element>::copy_from(std::byte const* from) noexcept {
   for (Element const& element : elements) {
     LEND_TRY(to, verbs::touch(element.region, element.range, LoanKind::exclusive));
@@ -138,7 +149,7 @@ Result<void> Row<Element>::copy_from(std::byte const* from) noexcept {
 
 template <class Element>
 Result<bool> Row<Element>::take_elements(std::size_t most) {
-  if (WrittenRow::fits(bytes))  // which nothing else may check before it is copied
+  if (bytes <= WrittenRow::stored_max)  // which nothing else may check before it is copied
     for (auto const& [region, range] : elements)
       if (region == nullptr || !region->contains(range))
         return verbs::element_error(region, range, 0, 1);

@@ -57,6 +57,9 @@ struct Row {
   /// Errors:  already_borrowed  bytes of it are on loan.
   ///          invalid_argument  some are out of bounds.
   [[nodiscard]] Result<void> copy_to(std::byte* to) const noexcept;
+  /// Its bytes one behind the other: where they lie, or copied to `room`.
+  /// Errors:  those of copy_to().
+  [[nodiscard]] Result<std::byte const*> together(std::byte* room) const noexcept;
   [[nodiscard]] Result<void> copy_from(std::byte const* from) noexcept;
 
   /// Makes elements of the parts, at most `most`, or the reverse. Whether there are elements now.
@@ -74,7 +77,7 @@ struct Row {
   PollingScope* scope = nullptr;         // since the first run
   std::optional<MemoryRegion> packed{};  // of what is copied
   bool is_to_be_unpacked = false;        // since it was posted
-  std::optional<std::size_t> slot{};     // of one that is written, in its reader's box
+  std::optional<std::size_t> place{};    // of one that is written, in its reader's box
   std::vector<std::byte> values{};       // of one that is written
   bool has_come = true;                  // with these; false while it is awaited
   bool is_told = true;                   // by a call, of this run

@@ -7,25 +7,23 @@
 
 namespace lend::group {
 
-RowBox::RowBox(MemoryRegion memory, RemoteRegion const& remote, std::byte const* place) noexcept
-    : memory_{std::move(memory)}, remote_{remote}, place_{place} {}
+RowBox::RowBox(MemoryRegion memory, RemoteRegion const& remote, std::byte const* begin) noexcept
+    : memory_{std::move(memory)}, remote_{remote}, begin_{begin} {}
 
-Result<RowBox> RowBox::create(ProtectionDomain const& domain, std::size_t rows) {
-  LEND_TRY(memory, verbs::ApartMemory::allocate(domain, WrittenRow::place_of(rows, 0),
-                                                RemoteAccess::write));
-  LEND_TRY(bytes, memory.bytes());
+Result<RowBox> RowBox::create(ProtectionDomain const& domain, std::size_t bytes) {
+  LEND_TRY(memory, verbs::ApartMemory::allocate(domain, bytes, RemoteAccess::write));
+  LEND_TRY(begin, memory.bytes());
   LEND_TRY(remote, memory.remote());
-  return RowBox{std::move(memory), remote, bytes.data()};
+  return RowBox{std::move(memory), remote, begin.data()};
 }
 
-RemoteRegion RowBox::remote(std::size_t first, std::size_t rows) const noexcept {
-  return {remote_.address() + WrittenRow::place_of(first, 0), WrittenRow::place_of(rows, 0),
-          remote_.key(), remote_.access()};
+RemoteRegion RowBox::remote(std::size_t offset, std::size_t bytes) const noexcept {
+  return {remote_.address() + offset, bytes, remote_.key(), remote_.access()};
 }
 
 PeerBox::PeerBox(RemoteRegion const& region, verbs::QueuePairHandle const& queue_pair) noexcept
     : region_{region}, mapped_{verbs::peer_bytes(queue_pair, region)} {
-  if (reinterpret_cast<std::uintptr_t>(mapped_.address) % WrittenRow::slot_bytes != 0) mapped_ = {};
+  if (reinterpret_cast<std::uintptr_t>(mapped_.address) % WrittenRow::alignment != 0) mapped_ = {};
 }
 
 }  // namespace lend::group

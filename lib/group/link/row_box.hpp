@@ -21,20 +21,22 @@ namespace lend::group {
 class RowBox {
  public:
   /// Errors:  those of ProtectionDomain::unsafe_allocate_exposed().
-  [[nodiscard]] static Result<RowBox> create(ProtectionDomain const& domain, std::size_t rows);
+  [[nodiscard]] static Result<RowBox> create(ProtectionDomain const& domain, std::size_t bytes);
 
-  /// Of `rows` from number `first` on, for the peer that writes them.
-  [[nodiscard]] RemoteRegion remote(std::size_t first, std::size_t rows) const noexcept;
-  [[nodiscard]] ReadSlot slot(std::size_t row, std::uint32_t run) const noexcept {
-    return {place_ + WrittenRow::place_of(row, run)};
+  /// Bytes for the peer that writes them.
+  [[nodiscard]] RemoteRegion remote(std::size_t offset, std::size_t bytes) const noexcept;
+  /// Of a row of so many bytes whose place begins there.
+  [[nodiscard]] ReadSlot slot(std::size_t place, std::size_t bytes,
+                              std::uint32_t run) const noexcept {
+    return {begin_ + place + WrittenRow::slot_at(bytes, run)};
   }
 
  private:
-  RowBox(MemoryRegion memory, RemoteRegion const& remote, std::byte const* place) noexcept;
+  RowBox(MemoryRegion memory, RemoteRegion const& remote, std::byte const* begin) noexcept;
 
   MemoryRegion memory_;
   RemoteRegion remote_;
-  std::byte const* place_;
+  std::byte const* begin_;
 };
 
 /// What a peer has of them for this rank's rows.
@@ -44,22 +46,21 @@ class PeerBox {
   /// `queue_pair` is connected.
   PeerBox(RemoteRegion const& region, verbs::QueuePairHandle const& queue_pair) noexcept;
 
-  [[nodiscard]] bool has_room_for(std::size_t rows) const noexcept {
-    return WrittenRow::place_of(rows, 0) <= region_.size();
-  }
+  [[nodiscard]] std::size_t size() const noexcept { return region_.size(); }
   /// Whether this thread stores the rows. Where faults are planned a device writes them.
   [[nodiscard]] bool is_stored_to() const noexcept {
     return mapped_.address != nullptr &&
            !mapped_.are_faults_planned->load(std::memory_order_relaxed);
   }
   // Where is_stored_to().
-  [[nodiscard]] MappedSlot slot(std::size_t row, std::uint32_t run) const noexcept {
-    return {mapped_.address + WrittenRow::place_of(row, run)};
+  [[nodiscard]] MappedSlot slot(std::size_t place, std::size_t bytes,
+                                std::uint32_t run) const noexcept {
+    return {mapped_.address + place + WrittenRow::slot_at(bytes, run)};
   }
-  /// Where a device writes so many bytes.
-  [[nodiscard]] RemoteSlice slice(std::size_t row, std::uint32_t run,
-                                  std::size_t length) const noexcept {
-    return region_.slice(WrittenRow::place_of(row, run), length);
+  /// Where a device writes that row.
+  [[nodiscard]] RemoteSlice slice(std::size_t place, std::size_t bytes,
+                                  std::uint32_t run) const noexcept {
+    return region_.slice(place + WrittenRow::slot_at(bytes, run), WrittenRow::length(bytes));
   }
 
  private:

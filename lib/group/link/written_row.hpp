@@ -4,6 +4,7 @@
 
 #include <group/link/written_words.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -13,27 +14,41 @@ namespace lend::group {
 /// Each row has two slots, used in turn: a rank begins its run n + 2 once it has a row that its
 /// peer sent in run n + 1, after it had taken all rows of run n. So both have rows for each other.
 struct WrittenRow {
-  static constexpr std::size_t bytes_max = 192;
-  static constexpr std::size_t slot_bytes = 256;  // whole cache lines
+  /// Of a row that a thread stores where it can, and of one that only devices write.
+  static constexpr std::size_t stored_max = 4096, written_max = 192;
+  static constexpr std::size_t alignment = 256;  // whole cache lines
 
-  [[nodiscard]] static bool fits(std::uint64_t bytes) noexcept { return bytes <= bytes_max; }
-  [[nodiscard]] static std::size_t place_of(std::size_t row, std::uint32_t run) noexcept {
-    return (2 * row + run % 2) * slot_bytes;
-  }
   /// What is written for a row of so many bytes.
-  [[nodiscard]] static std::size_t length(std::size_t bytes) noexcept {
+  [[nodiscard]] static constexpr std::size_t length(std::size_t bytes) noexcept {
     return WrittenWords::word_bytes *
            (1 + (bytes + WrittenWords::word_bytes - 1) / WrittenWords::word_bytes);
   }
+  [[nodiscard]] static constexpr std::size_t slot_bytes(std::size_t bytes) noexcept {
+    return (length(bytes) + alignment - 1) / alignment * alignment;
+  }
+  /// Of both slots.
+  [[nodiscard]] static constexpr std::size_t place_bytes(std::size_t bytes) noexcept {
+    return 2 * slot_bytes(bytes);
+  }
+  /// Where the slot of a run lies in the place.
+  [[nodiscard]] static std::size_t slot_at(std::size_t bytes, std::uint32_t run) noexcept {
+    return run % 2 * slot_bytes(bytes);
+  }
 
-  /// Puts the row of a run to its slot; runs count from 1. A reader that sees the run's number sees
-  /// all words.
+  /// Puts the row of a run to its slot, by this thread; runs count from 1. A reader that sees the
+  /// run's number sees all words.
   template <class Slot>
   static void store(Slot slot, std::uint32_t run, std::byte const* bytes,
                     std::size_t length) noexcept {
-    auto const mark = WrittenWords::store_bytes(slot, 1, bytes, length);
-    // Release: pairs with the reader's fence.
-    slot.store(0, WrittenWords::first_word(run, mark), std::memory_order_release);
+    slot.put(bytes, length);
+    // Release: pairs with the reader's acquire().
+    slot.store(0, first_word(run, is_stored), std::memory_order_release);
+  }
+  /// What a device writes there, in whichever order: the first word has a hash of the others.
+  static void encode(EncodedSlot slot, std::uint32_t run, std::byte const* bytes,
+                     std::size_t length) noexcept {
+    auto const hash = WrittenWords::store_bytes(slot, 1, bytes, length);
+    slot.store(0, first_word(run, hash_of(run, hash)), std::memory_order_relaxed);
   }
   /// Whether the slot has the row of that run; only then `bytes` have it.
   template <class Slot>
@@ -41,9 +56,24 @@ struct WrittenRow {
                                  std::size_t length) noexcept {
     auto const first = slot.load(0);
     if (first >> 32 != run) return false;
+    if (first == first_word(run, is_stored)) {
+      slot.acquire();
+      slot.take(bytes, length);
+      return true;
+    }
     slot.fence();
-    auto const mark = WrittenWords::load_bytes(slot, 1, bytes, length);
-    return WrittenWords::first_word(run, mark) == first;
+    auto const hash = WrittenWords::load_bytes(slot, 1, bytes, length);
+    return first == first_word(run, hash_of(run, hash));
+  }
+
+ private:
+  static constexpr std::uint32_t is_stored = 0;  // in place of a hash
+
+  [[nodiscard]] static std::uint64_t first_word(std::uint32_t run, std::uint32_t hash) noexcept {
+    return std::uint64_t{run} << 32 | hash;
+  }
+  [[nodiscard]] static std::uint32_t hash_of(std::uint32_t run, std::uint64_t sum) noexcept {
+    return std::max(static_cast<std::uint32_t>((sum + run) >> 32), is_stored + 1);
   }
 };
 

@@ -4,8 +4,11 @@
 // of the others, by which the reader knows that it has read all of them. Any thread.
 //
 // A template's slot has load(index), which is relaxed, and fence(), which acquires what such loads
-// saw; or store(index, word, order).
+// saw; or store(index, word, order). Of a row that a thread stores it has all words behind the
+// first at once: take(), after acquire() of what the first word's load saw; or put().
 #pragma once
+
+#include <base/copy_bytes.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -72,6 +75,14 @@ struct ReadSlot {
     return reinterpret_cast<std::uint64_t const volatile*>(place)[index];
   }
   static void fence() noexcept { std::atomic_thread_fence(std::memory_order_acquire); }
+  /// Of a first word that a thread has stored.
+  void acquire() const noexcept {
+    auto& first = *reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(place));
+    static_cast<void>(std::atomic_ref{first}.load(std::memory_order_acquire));
+  }
+  void take(std::byte* bytes, std::size_t length) const noexcept {
+    base::copy_bytes({bytes, length}, {place + WrittenWords::word_bytes, length});
+  }
 };
 
 /// A slot of the peer's that this process has mapped, to store to.
@@ -80,6 +91,9 @@ struct MappedSlot {
 
   void store(std::size_t index, std::uint64_t word, std::memory_order order) const noexcept {
     std::atomic_ref{reinterpret_cast<std::uint64_t*>(place)[index]}.store(word, order);
+  }
+  void put(std::byte const* bytes, std::size_t length) const noexcept {
+    base::copy_bytes({place + WrittenWords::word_bytes, length}, {bytes, length});
   }
 };
 
