@@ -15,7 +15,7 @@
 #include <string>
 #include <variant>
 
-#include "asio/streams.hpp"
+#include "asio/messages.hpp"
 #include "asio/waits.hpp"
 
 using namespace lend;
@@ -99,6 +99,34 @@ TEST_CASE("of a read and a timer the first one ends the other, and no byte is lo
   run(io);
   CHECK(reads == 1);
   CHECK(bytes == 4);
+}
+
+TEST_CASE("a receive and a send of messages end by their own slots, and lose nothing", "[asio]") {
+  auto const type =
+      GENERATE(cancellation_type::terminal, cancellation_type::partial, cancellation_type::total);
+  net::io_context io;
+  auto [a, b] = messages_pair(io, TransportKind::send_receive);
+  MessageEnding filled, received, sent;
+  int const count = send_until_one_waits(io, a, filled);
+  a.cancel();
+  run(io);
+  net::cancellation_signal receives, sends;
+  a.async_receive(bind_cancellation_slot(receives.slot(), received.note()));
+  a.async_send(net::buffer("x", 1), bind_cancellation_slot(sends.slot(), sent.note_sent()));
+  sends.emit(type);
+  CHECK(sent.calls == 0);  // never inside the call
+  run_until(io, [&] { return sent.calls > 0; });
+  CHECK(sent.code == net::error::operation_aborted);
+  CHECK(received.calls == 0);
+  receives.emit(type);
+  run(io);
+  CHECK(received.code == net::error::operation_aborted);
+  receives.emit(type);  // of nothing
+  a.async_send(net::buffer("last", 4), sent.note_sent());
+  b.async_send(net::buffer("answer", 6), [](error_code) {});
+  for (int i = 0; i < count; ++i) CHECK(next_text(io, b) == std::to_string(i));
+  CHECK(next_text(io, b) == "last");
+  CHECK(next_text(io, a) == "answer");
 }
 
 TEST_CASE("a cancellation slot ends its wait alone, and the work goes on", "[asio]") {
@@ -189,4 +217,26 @@ TEST_CASE("a cancellation slot ends a connection that is being made", "[asio]") 
   signal.emit(cancellation_type::terminal);
   run(io);
   CHECK(ended == net::error::operation_aborted);
+}
+
+TEST_CASE("a cancellation slot ends what connects or accepts messages", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  asio::acceptor acceptor{io.get_executor(), must(TransportListener::open("127.0.0.1:0")),
+                          domain_of_test()};
+  int ended = 0;
+  net::cancellation_signal connects, accepts;
+  auto const note = [&](error_code code, asio::messages const& made) {
+    ended += code == net::error::operation_aborted && !made.is_open() ? 1 : 0;
+  };
+  asio::ConnectOptions options;
+  options.patience = 2 * patience;
+  asio::async_connect_messages(io.get_executor(), "127.0.0.1:1", domain_of_test(), options,
+                               bind_cancellation_slot(connects.slot(), note));
+  acceptor.async_accept_messages(bind_cancellation_slot(accepts.slot(), note));
+  io.run_for(20ms);
+  connects.emit(cancellation_type::terminal);
+  accepts.emit(cancellation_type::terminal);
+  run(io);
+  CHECK(ended == 2);
 }
