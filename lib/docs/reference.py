@@ -29,7 +29,7 @@ TOPICS = {
                   "says": "Messages without posts and registrations of the program's.",
                   "first": "connect transport waiting received draft"},
     "stream": {"title": "Byte streams", "says": "Bytes in order, over any transport."},
-    "asio": {"title": "Boost.Asio", "says": "Byte streams as Asio's programs know streams."},
+    "asio": {"title": "Boost.Asio", "says": "Byte streams as Asio's programs know streams; messages, channels."},
     "group": {"title": "Groups: ranks, barriers, collectives", "says": "The library lend-group.",
               "first": "group team group_scope reductions group_options"},
     "launch": {"title": "Ranks that find each other", "says": "Seats, desks and rosters.",

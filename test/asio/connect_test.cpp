@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Goal: acceptor and async_connect() make streams without blocking the io_context; a peer that is
-// killed is an error, never an end. Method: in one process, and with a forked one that is killed.
+// Goal: acceptor and async_connect() make streams and messages without blocking the io_context; a
+// peer that is killed is an error, never an end. Method: in one process, and with a forked one
+// that is killed.
 #include <lend/asio/connect.hpp>
 
 #include <boost/asio/read.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/strand.hpp>
+#include <boost/asio/use_future.hpp>
 #include <boost/asio/write.hpp>
 
 #include <sys/resource.h>
@@ -16,7 +18,7 @@
 #include <optional>
 #include <thread>
 
-#include "asio/streams.hpp"
+#include "asio/messages.hpp"
 #include "support/peer_process.hpp"
 #include "support/sanitizers.hpp"
 
@@ -91,6 +93,64 @@ TEST_CASE("where no peer listens the stream is not open and says why", "[asio]")
   std::array<char, 5> room{};
   CHECK(made->read_some(net::buffer(room), code) == 0);
   CHECK(code == net::error::bad_descriptor);
+}
+
+TEST_CASE("messages connect and are accepted beside streams, and say why there are none",
+          "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  auto acceptor = acceptor_at(io);
+  std::optional<asio::messages> near, far, none;
+  error_code code;
+  acceptor.async_accept_messages([&](error_code failed, asio::messages made) {
+    REQUIRE_FALSE(failed);
+    near = std::move(made);
+  });
+  asio::async_connect_messages(io.get_executor(), acceptor.address(), domain_of_test(),
+                               [&](error_code failed, asio::messages made) {
+                                 REQUIRE_FALSE(failed);
+                                 far = std::move(made);
+                               });
+  asio::async_connect_messages(io.get_executor(), "127.0.0.1:1", domain_of_test(),
+                               {.patience = 50ms}, [&](error_code failed, asio::messages made) {
+                                 code = failed;
+                                 none = std::move(made);
+                               });
+  run_until(io, [&] { return near && far && none; });
+  far->async_send(net::buffer("word", 4), [](error_code) {});
+  CHECK(next_text(io, *near) == "word");
+  CHECK(near->limits().wait == Wait::event);
+
+  CHECK(code == net::error::timed_out);
+  CHECK_FALSE(none->is_open());
+  CHECK(none->limits().send_bytes_max == 0);
+  CHECK(none->last_error().value().message().find("127.0.0.1:1") != std::string::npos);
+  MessageEnding end;
+  none->async_receive(end.note());
+  run_until(io, [&] { return end.calls > 0; });
+  CHECK(end.code == net::error::bad_descriptor);
+
+  int answers = 0;
+  spawn(io, serve(acceptor, 1));
+  spawn(io, ask(io, acceptor.address(), answers));
+  run_until(io, [&] { return answers > 0; });
+}
+
+TEST_CASE("a client that says nothing delays no accept", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  auto acceptor = acceptor_at(io);
+  auto const silent = silent_client(io, acceptor.address());
+  bool is_accepted = false;
+  acceptor.async_accept_messages([&](error_code code, asio::messages const&) {
+    is_accepted = !code;
+    io.stop();
+  });
+  asio::async_connect_messages(io.get_executor(), acceptor.address(), domain_of_test(),
+                               [](error_code, asio::messages const&) {});
+  io.run_for(patience);
+  CHECK(is_accepted);
+  CHECK(is_connected(*silent));
 }
 
 TEST_CASE("accepts end when they are cancelled, and when their acceptor goes", "[asio]") {
@@ -257,4 +317,40 @@ TEST_CASE("a peer killed in the middle is connection_reset, never an end", "[asi
   CHECK(code == net::error::connection_reset);
   CHECK(bytes > 500'000);
   CHECK(peer.exit_status() == 128 + SIGKILL);
+}
+
+TEST_CASE("a sender of messages that is killed is connection_reset, after what had come",
+          "[asio]") {
+  PeerProcess peer{[](Wire const& wire) {
+    net::io_context io;
+    spawn(io, [](auto& own, std::string address) -> net::awaitable<void> {
+      auto messages = co_await asio::async_connect_messages(own.get_executor(), std::move(address),
+                                                            domain_of_test(), use_awaitable);
+      for (int i = 0;; ++i) {
+        auto const text = std::to_string(i);
+        co_await messages.async_send(net::buffer(text), use_awaitable);
+      }
+    }(io, wire.take_text()));
+    io.run();
+    return 0;
+  }};
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  auto acceptor = acceptor_at(io);
+  REQUIRE(peer.wire().put_text(acceptor.address()));
+  auto messages = acceptor.async_accept_messages(net::use_future);
+  run(io);
+  auto own = messages.get();
+  for (int i = 0; i < 1'000; ++i) CHECK(next_text(io, own) == std::to_string(i));
+  peer.kill();
+  CHECK(peer.exit_status() == 128 + SIGKILL);
+  MessageEnding end;
+  for (int i = 1'000; !end.code; ++i) {
+    end = {};
+    own.async_receive(end.note());
+    run_until(io, [&] { return end.calls > 0; });
+    if (!end.code) CHECK(text_of(end.message) == std::to_string(i));
+  }
+  CHECK(end.code == net::error::connection_reset);
+  CHECK(own.last_error().value() == Errc::peer_lost);
 }

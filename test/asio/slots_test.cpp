@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: each operation ends by its cancellation slot (Boost 1.77 and later), whatever the type, and
 // nothing else does. Method: signals, and coroutines of which one wins.
+#include <lend/asio/channels.hpp>
 #include <lend/asio/connect.hpp>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/bind_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -15,7 +17,7 @@
 #include <string>
 #include <variant>
 
-#include "asio/streams.hpp"
+#include "asio/messages.hpp"
 #include "asio/waits.hpp"
 
 using namespace lend;
@@ -99,6 +101,34 @@ TEST_CASE("of a read and a timer the first one ends the other, and no byte is lo
   run(io);
   CHECK(reads == 1);
   CHECK(bytes == 4);
+}
+
+TEST_CASE("a receive and a send of messages end by their own slots, and lose nothing", "[asio]") {
+  auto const type =
+      GENERATE(cancellation_type::terminal, cancellation_type::partial, cancellation_type::total);
+  net::io_context io;
+  auto [a, b] = messages_pair(io, TransportKind::send_receive);
+  MessageEnding filled, received, sent;
+  int const count = send_until_one_waits(io, a, filled);
+  a.cancel();
+  run(io);
+  net::cancellation_signal receives, sends;
+  a.async_receive(bind_cancellation_slot(receives.slot(), received.note()));
+  a.async_send(net::buffer("x", 1), bind_cancellation_slot(sends.slot(), sent.note_sent()));
+  sends.emit(type);
+  CHECK(sent.calls == 0);  // never inside the call
+  run_until(io, [&] { return sent.calls > 0; });
+  CHECK(sent.code == net::error::operation_aborted);
+  CHECK(received.calls == 0);
+  receives.emit(type);
+  run(io);
+  CHECK(received.code == net::error::operation_aborted);
+  receives.emit(type);  // of nothing
+  a.async_send(net::buffer("last", 4), sent.note_sent());
+  b.async_send(net::buffer("answer", 6), [](error_code) {});
+  for (int i = 0; i < count; ++i) CHECK(next_text(io, b) == std::to_string(i));
+  CHECK(next_text(io, b) == "last");
+  CHECK(next_text(io, a) == "answer");
 }
 
 TEST_CASE("a cancellation slot ends its wait alone, and the work goes on", "[asio]") {
@@ -189,4 +219,80 @@ TEST_CASE("a cancellation slot ends a connection that is being made", "[asio]") 
   signal.emit(cancellation_type::terminal);
   run(io);
   CHECK(ended == net::error::operation_aborted);
+}
+
+TEST_CASE("a cancellation slot ends what connects or accepts messages", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  asio::acceptor acceptor{io.get_executor(), must(TransportListener::open("127.0.0.1:0")),
+                          domain_of_test()};
+  int ended = 0;
+  net::cancellation_signal connects, accepts;
+  auto const note = [&](error_code code, asio::messages const& made) {
+    ended += code == net::error::operation_aborted && !made.is_open() ? 1 : 0;
+  };
+  asio::ConnectOptions options;
+  options.patience = 2 * patience;
+  asio::async_connect_messages(io.get_executor(), "127.0.0.1:1", domain_of_test(), options,
+                               bind_cancellation_slot(connects.slot(), note));
+  acceptor.async_accept_messages(bind_cancellation_slot(accepts.slot(), note));
+  io.run_for(20ms);
+  connects.emit(cancellation_type::terminal);
+  accepts.emit(cancellation_type::terminal);
+  run(io);
+  CHECK(ended == 2);
+}
+
+TEST_CASE("a connect of a channel that its slot ends has given up when the handler is called",
+          "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  auto const type =
+      GENERATE(cancellation_type::terminal, cancellation_type::partial, cancellation_type::total);
+  net::io_context io, other;
+  auto const domain = domain_of_test();
+  MemoryRegion memory = must(domain.allocate(64));
+  auto prepared = must(prepare_channel(domain, {}));
+  static_cast<void>(must(prepared.post_receive(memory.scatter(0, 64))));
+  asio::ConnectOptions options;
+  options.patience = 2 * patience;
+  net::cancellation_signal signal;
+  std::optional<error_code> ended;
+  auto const note = [&](error_code code, std::optional<Channel> const&) {
+    ended = code;
+    CHECK(memory.mutable_bytes(0, 64).has_value());
+  };
+  asio::async_connect_channel(
+      io.get_executor(), "127.0.0.1:1", std::move(prepared), options,
+      bind_cancellation_slot(signal.slot(), net::bind_executor(other, note)));
+  io.run_for(20ms);
+  CHECK(error_of(memory.mutable_bytes(0, 64)) == Errc::already_borrowed);
+  signal.emit(type);
+  CHECK_FALSE(ended);
+  run(other);
+  CHECK(ended == net::error::operation_aborted);
+  run(io);
+}
+
+TEST_CASE("a cancellation slot ends one accept of channels, and the next is served", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  auto const domain = domain_of_test();
+  asio::channel_acceptor acceptor{io.get_executor(), must(Listener::open("127.0.0.1:0")),
+                                  [&](Arrival const&) { return prepare_channel(domain, {}); }};
+  std::string ended;
+  net::cancellation_signal signal;
+  acceptor.async_accept(bind_cancellation_slot(
+      signal.slot(), [&](error_code code, std::optional<Accepted<Channel>> const&) {
+        ended += code == net::error::operation_aborted ? 'c' : '?';
+      }));
+  acceptor.async_accept([&](error_code code, std::optional<Accepted<Channel>> const& accepted) {
+    ended += !code && accepted ? 'a' : '?';
+  });
+  io.run_for(20ms);
+  signal.emit(cancellation_type::total);
+  asio::async_connect_channel(io.get_executor(), acceptor.address(),
+                              must(prepare_channel(domain, {})),
+                              [](error_code, std::optional<Channel> const&) {});
+  run(io);
+  CHECK(ended == "ca");
 }

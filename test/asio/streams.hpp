@@ -7,11 +7,14 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -74,12 +77,38 @@ inline void run(net::io_context& io) {
   REQUIRE(io.stopped());
 }
 
+/// Runs until `is_so()`; the test fails if that takes too long.
+template <class Condition>
+void run_until(net::io_context& io, Condition is_so) {
+  io.restart();
+  while (!is_so()) REQUIRE(io.run_one_for(patience) > 0);
+}
+
 /// Runs the coroutine at `place`, a context or an executor; what it throws comes out of run().
 template <class Place, class Result>
 void spawn(Place&& place, net::awaitable<Result> body) {
   net::co_spawn(place, std::move(body), [](std::exception_ptr thrown, auto&&...) {
     if (thrown) std::rethrow_exception(thrown);
   });
+}
+
+/// A client that connects and says nothing.
+inline std::unique_ptr<net::ip::tcp::socket> silent_client(net::io_context& io,
+                                                           std::string const& address) {
+  auto const colon = address.rfind(':');
+  auto silent = std::make_unique<net::ip::tcp::socket>(io);
+  silent->connect({net::ip::make_address(address.substr(0, colon)),
+                   static_cast<std::uint16_t>(std::stoi(address.substr(colon + 1)))});
+  silent->non_blocking(true);
+  return silent;
+}
+/// Whether the other side has not closed it.
+inline bool is_connected(net::ip::tcp::socket& socket) {
+  std::array<char, 256> room{};
+  error_code code;
+  while (socket.read_some(net::buffer(room), code) > 0) {
+  }
+  return code == net::error::would_block;
 }
 
 /// Text that differs by place.

@@ -40,13 +40,6 @@ struct WaitsInSet {
   }
 };
 
-/// Runs until `is_so()`; the test fails if that takes too long.
-template <class Condition>
-void run_until(net::io_context& io, Condition is_so) {
-  io.restart();
-  while (!is_so()) REQUIRE(io.run_one_for(patience) > 0);
-}
-
 /// What a wait by a callback came to.
 struct Awaited {
   error_code code = net::error::in_progress;

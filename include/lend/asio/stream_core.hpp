@@ -1,32 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A stream in an execution context: its operations, which wait by turns. For `stream.hpp`. Any
 // thread.
-//
-//   open ──close()──▶ lingering, until what was sent has arrived ──▶ gone
 #pragma once
 
+#include <lend/asio/connection_core.hpp>
 #include <lend/asio/error.hpp>
 #include <lend/asio/operation.hpp>
-#include <lend/asio/turning.hpp>
 #include <lend/stream/byte_stream.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/buffer.hpp>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <tuple>
 #include <utility>
 
 namespace lend::asio::implementation {
-
-enum class Direction : std::uint8_t { read, write };
 
 /// What a read or write is for: at most so many pieces at once. Larger sequences go in parts.
 class Pieces {
@@ -54,56 +47,42 @@ class Pieces {
   std::array<std::span<std::byte const>, most> pieces_{};
 };
 
-class StreamCore final : public Turning {
- public:
-  StreamCore(boost::asio::any_io_executor const& executor, ByteStream&& stream);
-
-  /// Tries at once; posts the handler, or keeps it until it can be.
-  template <class Handler, class Executor>
-  void start(Direction direction, Pieces const& pieces, Handler handler, Executor const& executor) {
-    Turning::start(Transfer{this, direction, pieces, {}}, std::move(handler), executor);
-  }
-  /// The same, but waits: refused while an operation waits.
-  [[nodiscard]] std::size_t run(Direction direction, Pieces const& pieces,
-                                boost::system::error_code& code);
-
-  void close() noexcept;
-  void finish_writing(boost::system::error_code& code) noexcept;
-  void stop_reading() noexcept;
-  [[nodiscard]] bool is_open() const noexcept;
-
+class StreamCore final : public ConnectionCore<ByteStream> {
  private:
   struct Outcome {
     boost::system::error_code code;
     std::size_t bytes = 0;
   };
+
+ public:
+  StreamCore(boost::asio::any_io_executor const& executor, ByteStream&& stream);
+
   /// A read or write.
-  struct Transfer {
+  class Transfer {
+   public:
+    Transfer(StreamCore* core, Direction direction, Pieces const& pieces) noexcept
+        : core_{core}, direction_{direction}, pieces_{pieces} {}
     [[nodiscard]] bool begin() noexcept;
     [[nodiscard]] bool attempt() noexcept;
-    void end(boost::system::error_code why) noexcept { outcome = {why}; }
-    [[nodiscard]] auto values() const noexcept { return std::tuple{outcome.code, outcome.bytes}; }
-    [[nodiscard]] OperationRoom* room() const noexcept { return &core->room_of(direction); }
+    void end(boost::system::error_code why) noexcept { outcome_ = {why}; }
+    [[nodiscard]] auto values() const noexcept { return std::tuple{outcome_.code, outcome_.bytes}; }
+    [[nodiscard]] OperationRoom* room() const noexcept { return &core_->room_of(direction_); }
 
-    StreamCore* core;
-    Direction direction;
-    Pieces pieces;
-    Outcome outcome;
+   private:
+    StreamCore* core_;
+    Direction direction_;
+    Pieces pieces_;
+    Outcome outcome_{};
   };
+  /// A read or write that waits in the call: refused while an operation waits.
+  [[nodiscard]] std::size_t run(Direction direction, Pieces const& pieces,
+                                boost::system::error_code& code);
+  void stop_reading() noexcept;
 
+ private:
   // ---- with the mutex ----
   [[nodiscard]] std::optional<Outcome> attempt(Direction direction, Pieces const& pieces) noexcept;
   [[nodiscard]] std::optional<Outcome> try_read(Pieces const& pieces) noexcept;
-  [[nodiscard]] bool advance(After& after) noexcept override;
-  [[nodiscard]] std::optional<Rest> arm() noexcept override;
-  [[nodiscard]] Result<int> own_descriptor() const noexcept override {
-    return stream_->descriptor();
-  }
-  [[nodiscard]] bool is_needed() const noexcept override {
-    return is_lingering_ || has_operation();
-  }
-  [[nodiscard]] bool is_broken() noexcept;
-  void linger() noexcept;
 
   struct Try {
     std::optional<Outcome> outcome{};
@@ -112,15 +91,6 @@ class StreamCore final : public Turning {
   };
   [[nodiscard]] Try try_once(Direction direction, Pieces const& pieces) noexcept;
 
-  [[nodiscard]] OperationRoom& room_of(Direction direction) noexcept {
-    return rooms_[static_cast<std::size_t>(direction)];
-  }
-
-  std::optional<ByteStream> stream_;  // none: closed
-  static_assert(static_cast<int>(Direction::read) + static_cast<int>(Direction::write) == 1);
-  std::array<OperationRoom, 2> rooms_{};
-  Clock::time_point lingers_until_{};
-  bool is_lingering_ = false;
   bool has_stopped_reading_ = false;
 };
 
