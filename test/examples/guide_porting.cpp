@@ -5,7 +5,9 @@
 
 #include <lend/group.hpp>
 #include <lend/lend.hpp>
+#include <lend/transport/lending.hpp>
 #include <lend/transport/memory.hpp>
+#include <lend/transport/send_receive.hpp>
 #include <lend/transport/waiting.hpp>
 #include <lend/verbs/queue_pair.hpp>
 
