@@ -11,21 +11,11 @@ namespace lend::transport {
 
 namespace {
 
-[[gnu::cold]] Error too_long(std::size_t bytes, std::uint32_t most) noexcept {
+[[gnu::cold]] Error too_long(std::size_t bytes, std::uint64_t most, char const* limit) noexcept {
   try {
     return {Errc::invalid_argument, "a message of " + std::to_string(bytes) +
                                         " bytes: the peer takes at most " + std::to_string(most) +
-                                        ", limits().send_bytes_max; send several"};
-  } catch (std::bad_alloc const&) {
-    return Errc::invalid_argument;
-  }
-}
-
-[[gnu::cold]] Error other_length(std::size_t target, std::size_t message) noexcept {
-  try {
-    return {Errc::invalid_argument, "a target of " + std::to_string(target) +
-                                        " bytes for a message of " + std::to_string(message) +
-                                        ": it must have as many"};
+                                        ", limits()." + limit + "; send several"};
   } catch (std::bad_alloc const&) {
     return Errc::invalid_argument;
   }
@@ -47,6 +37,7 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
       has_rings_{sizes.out.cells > 0},
       greetings_{first},
       header_bytes_{sizes.header_bytes},
+      fetches_{line_->lent_reads(), limits.receive_lent_bytes_max},
       arrived_(sizes.in.window),
       tally_{observe::Tally::if_asked()} {
   held_ = new Held{*this, sizes.in.window + word_receives, line_->keeps()};
@@ -87,7 +78,8 @@ Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept
 
 [[gnu::noinline]] Result<Draft> End::try_draft_after_arrivals(std::size_t at_least,
                                                               std::size_t at_most) noexcept {
-  if (at_least > limits_.send_bytes_max) return too_long(at_least, limits_.send_bytes_max);
+  if (at_least > limits_.send_bytes_max)
+    return too_long(at_least, limits_.send_bytes_max, "send_bytes_max");
   if (at_least > at_most)
     return Error{Errc::invalid_argument, "a draft of at least more bytes than at most"};
   if (has_finished_) return finished_before();
@@ -101,14 +93,11 @@ Result<void> End::send_draft(std::size_t used) noexcept {
   if (has_finished_) return finished_before();
   if (broken_) return *broken_;
   // The draft took no credit, and nothing else sends data: there is room.
-  LEND_TRYV(send_message(WordKind::data, static_cast<std::uint32_t>(used)));
-  if (tally_) [[unlikely]]
-    tally_->send(used);
-  return success();
+  return send_message(WordKind::data, static_cast<std::uint32_t>(used), used);
 }
 
-[[gnu::always_inline]] inline Result<void> End::send_message(WordKind kind,
-                                                             std::uint32_t bytes) noexcept {
+[[gnu::always_inline]] inline Result<void> End::send_message(WordKind kind, std::uint32_t bytes,
+                                                             std::size_t counted) noexcept {
   auto const cells = cells_of(bytes);
   auto const sent = line_->send({kind, in_.freed(), bytes}, out_.place(cells));
   if (!sent) {
@@ -119,6 +108,8 @@ Result<void> End::send_draft(std::size_t used) noexcept {
   if (!sent.value()) return Errc::queue_full;
   out_.take(cells);
   in_.note_told();
+  if (tally_) [[unlikely]]
+    tally_->send(counted);
   return success();
 }
 
@@ -151,18 +142,16 @@ void End::send_words() noexcept {
 // ---- lent messages ----
 
 Result<void> End::check_lending(GatherElement const& bytes) const noexcept {
-  auto* const reads = line_->lent_reads();
-  if (reads == nullptr)
+  if (limits_.send_lent_bytes_max == 0)
     return Error{Errc::unsupported,
-                 "only a SendReceive or a CreditRing lends messages: send the bytes as messages"};
-  if (limits_.send_bytes_max < lent_note_bytes)
-    return Error{Errc::unsupported,
-                 "the peer takes messages of less than 40 bytes, and none that are lent"};
+                 "the peer takes no lent messages: its TransportOptions::lent_bytes_max is 0"};
   if (bytes.region == nullptr || !bytes.region->contains(bytes.range))
     return verbs::element_error(bytes.region, bytes.range, 0, 1);
   if (bytes.range.length == 0)
     return Error{Errc::invalid_argument, "no bytes to lend: send an empty message"};
-  return reads->check(*bytes.region);
+  if (bytes.range.length > limits_.send_lent_bytes_max)
+    return too_long(bytes.range.length, limits_.send_lent_bytes_max, "send_lent_bytes_max");
+  return line_->lent_reads()->check(*bytes.region);
 }
 
 Result<LentMessage> End::try_send_lent(GatherElement const& bytes, SourceLine where) noexcept try {
@@ -177,9 +166,8 @@ Result<LentMessage> End::try_send_lent(GatherElement const& bytes, SourceLine wh
   LEND_TRY(lent, Lent::make(bytes, where));
   auto const place = *lent_.free_place();
   store_note(*room_for_draft(lent_note_bytes, lent_note_bytes), lent->remote, place);
-  LEND_TRYV(send_message(WordKind::lent, lent_note_bytes));
+  LEND_TRYV(send_message(WordKind::lent, lent_note_bytes, bytes.range.length));
   lent_.keep(place, lent);
-  if (tally_) tally_->send(bytes.range.length);
   return LentMessage{std::move(lent)};
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
@@ -190,17 +178,12 @@ Result<bool> End::try_fetch(Received const& message, ScatterElement const& targe
   auto const slot = held_->slot_of(message);
   if (!slot)
     return Error{Errc::invalid_argument, "no message of this transport can be read from that"};
-  if (target.range.length != message.length())
-    return other_length(target.range.length, message.length());
-  if (!message.is_lent()) {
-    LEND_TRY(to, verbs::touch(target.region, target.range, base::LoanKind::exclusive));
-    std::ranges::copy(message.bytes(), to);
-    return true;
-  }
+  if (!message.is_lent()) return copy_message(message, target);
+  LEND_TRYV(check_target(message, target));
   if (broken_) return *broken_;
   auto const place = fetches_.find(*slot);
   if (!place) return Error{Errc::invalid_argument, "this lent message was read before"};
-  auto is_there = fetches_.read(*line_->lent_reads(), *place, target, where);
+  auto is_there = fetches_.read(*place, target, where);
   if (!is_there) {
     // What broke the connection is to be found.
     take_arrivals(false);
@@ -219,8 +202,8 @@ Result<Received> End::try_receive() noexcept {
 
 [[gnu::always_inline]] inline Result<Received> End::lend_next() noexcept {
   Line::Message const& next = arrived_.front();
-  if (next.lent_bytes > 0) [[unlikely]]
-    return hold_lent();
+  if (fetches_.is_any()) [[unlikely]]
+    if (auto const place = fetches_.find(next.slot)) return hold_lent(*place);
   auto received = held_->lend(next.slot, next.bytes, next.where);
   if (received) [[likely]] {
     if (tally_) [[unlikely]]
@@ -230,11 +213,12 @@ Result<Received> End::try_receive() noexcept {
   return received;
 }
 
-[[gnu::noinline]] Received End::hold_lent() noexcept {
-  auto const lent = arrived_.front();
+[[gnu::noinline]] Received End::hold_lent(std::uint32_t place) noexcept {
+  auto const slot = arrived_.front().slot;
+  auto const bytes = fetches_.length(place);
   arrived_.pop();
-  if (tally_) tally_->receive(lent.lent_bytes);
-  return held_->hold_lent(lent.slot, lent.lent_bytes);
+  if (tally_) tally_->receive(bytes);
+  return held_->hold_lent(slot, bytes);
 }
 
 [[gnu::noinline]] Result<Received> End::without_message() const noexcept {
@@ -247,7 +231,8 @@ void End::take_back(std::uint32_t slot) noexcept {
   if (broken_) return;
   line_->post_again(slot);
   in_.release(slot);
-  fetches_.drop(slot);
+  if (fetches_.is_any()) [[unlikely]]
+    fetches_.drop(slot);
   if (in_.has_to_tell() || fetches_.untold() != 0) send_words();
 }
 
@@ -290,12 +275,9 @@ char const* End::take_arrival(Line::Arrival const& arrival) noexcept {
     return "the peer sent a message longer than the largest";
   auto const cell = in_.take(cells_of(word->length));
   if (!cell) return "the peer sent more than this end has room for";
-  auto message = line_->message(arrival, *cell);
-  if (word->kind == WordKind::lent) [[unlikely]] {
-    if (line_->lent_reads() == nullptr) return "the peer lent a message, which this kind has not";
-    if (char const* const wrong = fetches_.take(message)) return wrong;
-  }
-  arrived_.push() = message;
+  if (word->kind == WordKind::lent) [[unlikely]]
+    if (char const* const wrong = fetches_.take(line_->message(arrival, *cell))) return wrong;
+  arrived_.push() = line_->message(arrival, *cell);
   return nullptr;
 }
 
@@ -320,7 +302,7 @@ Result<bool> End::poll() noexcept {
     if (!news || news.value()) {
       has_changed_ = true;
       take_arrivals(false);
-      end_dropped();
+      if (!broken_) fetches_.end_dropped();
       send_words();
     } else if (greetings_.is_due()) {
       send_words();

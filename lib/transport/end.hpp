@@ -64,7 +64,8 @@ class End final : private Lender {
   }
   /// With the finish, also while it is not posted.
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept {
-    return line_->sends_in_flight() + (has_finished_ && !has_sent_finish_) + lent_.count();
+    return line_->sends_in_flight() + (has_finished_ && !has_sent_finish_) + lent_.count() +
+           fetches_.owed();
   }
   [[nodiscard]] std::vector<Setting> settings() const { return line_->settings(); }
   [[nodiscard]] TransportLimits const& limits() const noexcept { return limits_; }
@@ -78,18 +79,15 @@ class End final : private Lender {
                                                                    std::size_t at_most) noexcept;
   [[nodiscard]] Result<Draft> try_draft_after_arrivals(std::size_t at_least,
                                                        std::size_t at_most) noexcept;
-  /// Sends the first `bytes` of the last room as one message.
-  [[nodiscard]] Result<void> send_message(WordKind kind, std::uint32_t bytes) noexcept;
+  /// Sends the first `bytes` of the last room as one message, of as many as are counted.
+  [[nodiscard]] Result<void> send_message(WordKind kind, std::uint32_t bytes,
+                                          std::size_t counted) noexcept;
   [[nodiscard]] Result<void> check_lending(GatherElement const& bytes) const noexcept;
 
   /// Lends the program the next message that waits.
   [[nodiscard]] Result<Received> lend_next() noexcept;
   /// The same of one that the peer has lent.
-  [[nodiscard]] Received hold_lent() noexcept;
-  void end_dropped() noexcept {
-    if (auto* const reads = line_->lent_reads(); reads != nullptr && !broken_)
-      fetches_.end_dropped(*reads);
-  }
+  [[nodiscard]] Received hold_lent(std::uint32_t place) noexcept;
   /// What try_receive() says where none does.
   [[nodiscard]] Result<Received> without_message() const noexcept;
   /// Takes what has come, until there is a message for the program, if `up_to_one`.
@@ -115,7 +113,7 @@ class End final : private Lender {
   Greetings greetings_;
   std::uint32_t header_bytes_;
   LentMessages lent_{};
-  Fetches fetches_{};
+  Fetches fetches_;
   base::Ring<Line::Message> arrived_;            // for the program
   std::unique_ptr<observe::Tally> const tally_;  // null where none is asked for
   std::optional<Error> broken_{};

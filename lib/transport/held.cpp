@@ -44,7 +44,7 @@ Result<void> Draft::send(std::size_t used) && noexcept {
 namespace transport {
 
 Held::Held(Lender& lender, std::uint32_t slots, std::shared_ptr<void const> keeps)
-    : lender_{&lender}, keeps_{std::move(keeps)}, slots_(slots) {}
+    : lender_{&lender}, keeps_{std::move(keeps)}, slots_(slots), lent_bytes_(slots) {}
 
 void Held::end() noexcept {
   lender_ = nullptr;
@@ -74,7 +74,7 @@ Result<Received> Held::lend(std::uint32_t slot, std::span<std::byte const> bytes
 }
 
 Received Held::hold_lent(std::uint32_t slot, std::size_t lent_bytes) noexcept {
-  slots_[slot].lent_bytes = lent_bytes;
+  lent_bytes_[slot] = lent_bytes;
   ++loans_;
   Received received;
   received.held_ = this;

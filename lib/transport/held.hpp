@@ -47,7 +47,7 @@ class Held {
   /// The slot of a message that the peer has lent, and its length.
   [[nodiscard]] Received hold_lent(std::uint32_t slot, std::size_t lent_bytes) noexcept;
   [[nodiscard]] std::size_t lent_bytes(std::uint32_t slot) const noexcept {
-    return slots_[slot].lent_bytes;
+    return lent_bytes_[slot];
   }
   /// The slot of a message that this has lent. Nothing: it is another's, or no message.
   [[nodiscard]] std::optional<std::uint32_t> slot_of(Received const& message) const noexcept {
@@ -67,7 +67,6 @@ class Held {
   struct Slot {
     base::Loan loan{};
     verbs::RegionState* region = nullptr;
-    std::size_t lent_bytes = 0;
   };
   ~Held() = default;
   [[nodiscard]] static Error without_lender() noexcept;
@@ -76,6 +75,7 @@ class Held {
   Lender* lender_;  // null once it has ended
   std::shared_ptr<void const> keeps_;
   std::vector<Slot> slots_;
+  std::vector<std::size_t> lent_bytes_;  // by slot, of what the peer has lent
   std::uint32_t loans_ = 0;
   bool has_draft_ = false;
 };

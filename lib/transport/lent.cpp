@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
-#include <lend/transport/lent_message.hpp>
+#include <lend/transport/lending.hpp>
 #include <transport/lent.hpp>
 #include <verbs/memory/region_state.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -18,6 +19,35 @@ Result<bool> LentMessage::is_over() const noexcept {
 }
 
 namespace transport {
+
+namespace {
+
+[[gnu::cold]] Error other_length(std::size_t target, std::size_t message) noexcept {
+  try {
+    return {Errc::invalid_argument, "a target of " + std::to_string(target) +
+                                        " bytes for a message of " + std::to_string(message) +
+                                        ": it must have as many"};
+  } catch (std::bad_alloc const&) {
+    return Errc::invalid_argument;
+  }
+}
+
+}  // namespace
+
+Result<void> check_target(Received const& message, ScatterElement const& target) noexcept {
+  if (!message || message.is_end())
+    return Error{Errc::invalid_argument, "there is no message to read"};
+  if (target.range.length != message.length())
+    return other_length(target.range.length, message.length());
+  return success();
+}
+
+Result<bool> copy_message(Received const& message, ScatterElement const& target) noexcept {
+  LEND_TRYV(check_target(message, target));
+  LEND_TRY(to, verbs::touch(target.region, target.range, base::LoanKind::exclusive));
+  std::ranges::copy(message.bytes(), to);
+  return true;
+}
 
 // ---- of this end ----
 
@@ -86,7 +116,8 @@ void store_note(std::span<std::byte> note, RemoteRegion const& bytes,
   *rest = std::byte(place);
 }
 
-char const* Fetches::take(Line::Message& message) noexcept {
+char const* Fetches::take(Line::Message const& message) noexcept {
+  if (bytes_max_ == 0) return "the peer lent a message, and this end takes none";
   // The peer of a ring can write there meanwhile: what is checked is a copy.
   std::array<std::byte, lent_note_bytes> note{};
   std::ranges::copy(message.bytes, note.begin());
@@ -100,9 +131,9 @@ char const* Fetches::take(Line::Message& message) noexcept {
   if (!is_note) return "the peer lent bytes that no one can read";
   if (places_[place] || (untold_ >> place & 1u) != 0)
     return "the peer lent a message in place of one that is not over";
+  if (bytes.value().size() > bytes_max_) return "the peer lent a message longer than the largest";
   places_[place].emplace(Fetch{.bytes = bytes.value(), .slot = message.slot});
   ++count_;
-  message.lent_bytes = bytes.value().size();
   return nullptr;
 }
 
@@ -114,19 +145,19 @@ std::optional<std::uint32_t> Fetches::find(std::uint32_t slot) const noexcept {
   return std::nullopt;
 }
 
-Result<bool> Fetches::read(LentReads& reads, std::uint32_t place, ScatterElement const& target,
+Result<bool> Fetches::read(std::uint32_t place, ScatterElement const& target,
                            SourceLine where) noexcept {
   Fetch& one = *places_[place];
   bool const is_begun = one.target.region != nullptr;
   if (is_begun && (one.target.region != target.region || one.target.range != target.range))
     return Error{Errc::invalid_argument, "this message is being read to other bytes: go on there"};
   if (one.is_reading) {
-    LEND_TRY(is_over, reads.is_over(place));
+    LEND_TRY(is_over, reads_->is_over(place));
     if (!is_over) return false;
     one.is_reading = false;
   }
   if (one.asked == one.bytes.size()) return end(place), true;
-  LEND_TRY(bytes, reads.begin(place, target, one.bytes, one.asked, where));
+  LEND_TRY(bytes, reads_->begin(place, target, one.bytes, one.asked, where));
   one.target = target;
   one.asked += bytes;
   one.is_reading = true;
@@ -137,19 +168,26 @@ void Fetches::drop(std::uint32_t slot) noexcept {
   auto const place = find(slot);
   if (!place) return;
   Fetch& one = *places_[*place];
-  if (one.is_reading)
-    one.is_dropped = true;
-  else
-    end(*place);
+  if (!one.is_reading) return end(*place);
+  one.is_dropped = true;
+  end_read(*place);  // which may have ended before: no news of it comes
 }
 
-void Fetches::end_dropped(LentReads& reads) noexcept {
+void Fetches::end_dropped() noexcept {
   if (count_ == 0) return;
-  for (std::uint32_t place = 0; place < lent_max; ++place) {
-    if (!places_[place] || !places_[place]->is_dropped) continue;
-    auto const is_over = reads.is_over(place);
-    if (is_over && is_over.value()) end(place);
-  }
+  for (std::uint32_t place = 0; place < lent_max; ++place)
+    if (places_[place] && places_[place]->is_dropped) end_read(place);
+}
+
+void Fetches::end_read(std::uint32_t place) noexcept {
+  auto const is_over = reads_->is_over(place);
+  if (is_over && is_over.value()) end(place);
+}
+
+std::uint32_t Fetches::owed() const noexcept {
+  auto const dropped =
+      std::ranges::count_if(places_, [](auto const& one) { return one && one->is_dropped; });
+  return static_cast<std::uint32_t>(dropped) + static_cast<std::uint32_t>(std::popcount(untold_));
 }
 
 void Fetches::end(std::uint32_t place) noexcept {

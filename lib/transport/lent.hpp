@@ -9,6 +9,7 @@
 
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
+#include <lend/transport/received.hpp>
 #include <lend/verbs/exposure.hpp>
 #include <lend/verbs/memory_piece.hpp>
 #include <lend/verbs/remote_region.hpp>
@@ -68,18 +69,29 @@ class LentMessages {
 
 class Fetches {
  public:
+  /// Messages of at most so many bytes, of a line that has these, if it has.
+  Fetches(LentReads* reads, std::uint64_t bytes_max) noexcept
+      : reads_{reads}, bytes_max_{bytes_max} {}
+
   /// One has come, in this slot of the line: what its note says. Or what is wrong with it.
-  [[nodiscard]] char const* take(Line::Message& message) noexcept;
+  [[nodiscard]] char const* take(Line::Message const& message) noexcept;
+  /// Whether there is one that is not over.
+  [[nodiscard]] bool is_any() const noexcept { return count_ > 0; }
   /// The place of the message in this slot. Nothing: it was read, or was not lent.
   [[nodiscard]] std::optional<std::uint32_t> find(std::uint32_t slot) const noexcept;
+  [[nodiscard]] std::size_t length(std::uint32_t place) const noexcept {
+    return places_[place]->bytes.size();
+  }
   /// Begins or goes on to read it. True: it is there.
   /// Errors:  those of LentReads.
-  [[nodiscard]] Result<bool> read(LentReads& reads, std::uint32_t place,
-                                  ScatterElement const& target, SourceLine where) noexcept;
+  [[nodiscard]] Result<bool> read(std::uint32_t place, ScatterElement const& target,
+                                  SourceLine where) noexcept;
   /// The program lets go of the message in this slot, which may be one of these.
   void drop(std::uint32_t slot) noexcept;
   /// Ends those that were dropped while they were read, once that is over.
-  void end_dropped(LentReads& reads) noexcept;
+  void end_dropped() noexcept;
+  /// That the peer is still to be told of, but for those that the program has.
+  [[nodiscard]] std::uint32_t owed() const noexcept;
 
   /// Those that are over and that the peer was not told of: a bit for each place.
   [[nodiscard]] std::uint32_t untold() const noexcept { return untold_; }
@@ -96,10 +108,19 @@ class Fetches {
   };
   void end(std::uint32_t place) noexcept;
 
+  /// If that is over.
+  void end_read(std::uint32_t place) noexcept;
+
+  LentReads* reads_;
+  std::uint64_t bytes_max_;
   std::array<std::optional<Fetch>, lent_max> places_{};
   std::uint32_t count_ = 0;  // of these
   std::uint32_t untold_ = 0;
 };
+
+/// Errors:  invalid_argument  no message, or one of another length than the target's.
+[[nodiscard]] Result<void> check_target(Received const& message,
+                                        ScatterElement const& target) noexcept;
 
 /// What a `lent` word comes with.
 void store_note(std::span<std::byte> note, RemoteRegion const& bytes, std::uint32_t place) noexcept;

@@ -53,8 +53,7 @@ class Line {
   struct Message {
     std::uint32_t slot = 0;
     std::span<std::byte const> bytes{};
-    GatherElement where{};       ///< in a region, if it lies in one
-    std::size_t lent_bytes = 0;  ///< of a message that the peer has lent
+    GatherElement where{};  ///< in a region, if it lies in one
   };
 
   virtual ~Line() = default;

@@ -59,6 +59,8 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
       .kind = ours_.kind,
       .send_bytes_max = terms.message_bytes_max,
       .receive_bytes_max = ours_.message_bytes_max,
+      .send_lent_bytes_max = terms.lent_bytes_max,
+      .receive_lent_bytes_max = ours_.lent_bytes_max,
       .window = ours_.window,
       .hold_max = ours_.window - ours_.window / 4,
       .wait = wait_,

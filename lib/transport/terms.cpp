@@ -40,6 +40,15 @@ bool is_message(std::uint32_t bytes) {
   return bytes >= 1 && bytes <= word_length_max;
 }
 
+bool is_lent(std::uint64_t bytes) {
+  return bytes % lent_unit == 0 && bytes / lent_unit <= UINT32_MAX;
+}
+/// Whether the peer of an end with these terms can lend.
+bool can_lend(Terms const& terms) {
+  return (terms.kind == TransportKind::send_receive || terms.kind == TransportKind::credit_ring) &&
+         terms.message_bytes_max >= lent_note_bytes;
+}
+
 constexpr std::uint32_t messages_min = 4;  // of a ring
 
 bool has_ring(TransportKind kind) {
@@ -87,6 +96,12 @@ Result<Terms> terms_of(TransportOptions const& options, TransportKind kind) {
   if (!is_message(terms.message_bytes_max))
     return invalid("messages of " + std::to_string(terms.message_bytes_max) +
                    " bytes; choose 1 to " + std::to_string(word_length_max));
+  if (!is_lent(options.lent_bytes_max) || (options.lent_bytes_max > 0 && !can_lend(terms)))
+    return invalid("lent messages of " + std::to_string(options.lent_bytes_max) +
+                   " bytes; choose a multiple of " + std::to_string(lent_unit) +
+                   ", for a CreditRing or SendReceive of messages of at least " +
+                   std::to_string(lent_note_bytes) + " bytes, or 0");
+  terms.lent_bytes_max = options.lent_bytes_max;
   if (!has_ring(kind)) return terms;
   if (options.message_bytes_max == 0 && options.ring_bytes >= ring_unit)
     terms.message_bytes_max =
@@ -113,7 +128,7 @@ TransportTerms encode(Terms const& terms) noexcept {
   writer.u64(terms.address);
   writer.u32(terms.key);
   writer.u32(terms.ring_bytes);
-  writer.u32(0);
+  writer.u32(static_cast<std::uint32_t>(terms.lent_bytes_max / lent_unit));
   writer.u32(base::crc32(std::span{bytes}.first(crc_at)));
   return bytes;
 }
@@ -132,7 +147,7 @@ Result<Terms> accept_terms(std::span<std::byte const> theirs, Terms const& ours)
   terms.address = reader.u64();
   terms.key = reader.u32();
   terms.ring_bytes = reader.u32();
-  auto const zero = reader.u32();
+  terms.lent_bytes_max = reader.u32() * lent_unit;
   if (reader.u32() != base::crc32(theirs.first(crc_at)))
     return Error{Errc::incompatible_peer, "the peer's terms are damaged, or it makes no transport"};
   if (version != terms_version)
@@ -148,7 +163,8 @@ Result<Terms> accept_terms(std::span<std::byte const> theirs, Terms const& ours)
   if (has_ring(kind) && !is_ring(terms))
     return refused("ring", std::to_string(terms.ring_bytes) + " bytes",
                    std::to_string(ours.ring_bytes));
-  if (terms.address > UINT64_MAX - terms.ring_bytes || zero != 0)
+  if (terms.address > UINT64_MAX - terms.ring_bytes ||
+      (terms.lent_bytes_max > 0 && !can_lend(terms)))
     return Error{Errc::incompatible_peer,
                  "the peer's terms say what no terms of this version say: it makes no transport"};
   return terms;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The terms that two ends tell each other, as bytes, and whether they fit. Values.
 //
-//   1 version   1 kind   2 window   4 message bytes   8 address   4 key   4 region bytes   4 zero
-//   4 CRC-32 of what stands before; big-endian. Address, key and region are of the ring that the
-//   peer accesses.
+//   1 version   1 kind   2 window   4 message bytes   8 address   4 key   4 region bytes
+//   4 lent bytes, in units   4 CRC-32 of what stands before; big-endian. Address, key and region are
+//   of the ring that the peer accesses.
 //
 // Each direction has its receiver's sizes, so those of the ends may differ.
 #pragma once
@@ -18,6 +18,8 @@ namespace lend::transport {
 
 inline constexpr std::uint8_t terms_version = 2;
 inline constexpr std::uint32_t window_min = 4;
+/// Of the longest message that may be lent.
+inline constexpr std::uint64_t lent_unit = 4096;
 /// In the ring of a ReadRing, before each message: its length and position.
 inline constexpr std::uint32_t message_header_bytes = 8;
 
@@ -29,6 +31,8 @@ struct Terms {
   std::uint32_t ring_bytes = 0;
   std::uint64_t address = 0;
   std::uint32_t key = 0;
+
+  std::uint64_t lent_bytes_max = 0;  // of one that the peer may lend
 };
 
 /// The options with each default filled in.

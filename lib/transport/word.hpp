@@ -69,7 +69,7 @@ inline constexpr std::uint32_t no_word = UINT32_MAX;
 /// Nothing: no word of this version.
 [[nodiscard]] constexpr std::optional<Word> decode(std::uint32_t bits) noexcept {
   Word const word{WordKind(bits >> 30), bits >> 20 & 1023u, bits & word_length_max};
-  if (!is_length_of(word.kind, word.length)) return std::nullopt;
+  if (word.kind != WordKind::data && !is_length_of(word.kind, word.length)) return std::nullopt;
   return word;
 }
 

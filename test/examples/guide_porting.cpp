@@ -151,8 +151,9 @@ lend::Result<void> from_ucx() {
 }
 
 lend::Result<void> lent_messages(lend::ProtectionDomain const& domain) {
-  LEND_TRY(one, lend::SendReceive::prepare(domain));
-  LEND_TRY(other, lend::SendReceive::prepare(domain));
+  lend::TransportOptions const options{.lent_bytes_max = 4 << 20};
+  LEND_TRY(one, lend::SendReceive::prepare(domain, options));
+  LEND_TRY(other, lend::SendReceive::prepare(domain, options));
   auto const endpoint = one.endpoint();
   auto const terms = one.terms();
   LEND_TRY(here, std::move(one).handshake(other.endpoint(), other.terms()));

@@ -16,8 +16,10 @@ namespace lend::test::credit_ring {
 namespace {
 
 constexpr std::uint32_t cell = 64, window = 4, message_max = 256, ring_bytes = 1'024;
-TransportOptions const options{
-    .window = window, .message_bytes_max = message_max, .ring_bytes = ring_bytes};
+TransportOptions const options{.window = window,
+                               .message_bytes_max = message_max,
+                               .ring_bytes = ring_bytes,
+                               .lent_bytes_max = 4096};
 
 enum class Kind : std::uint32_t { data = 0, credit = 1, finish = 2, lent = 3 };
 constexpr std::uint32_t word(Kind kind, std::uint32_t length = 0, std::uint32_t freed = 0) {
@@ -169,6 +171,17 @@ TEST_CASE("a peer that lends what cannot be read, or reads what was not lent, is
   }
   SECTION("more than a note says") {
     lend_by(it, 0, {.behind = 1});
+  }
+  SECTION("more than this end takes") {
+    lend_by(it, 0, {.bytes = {0x1000, 4097, 77, RemoteAccess::read}});
+    says = "longer than the largest";
+  }
+  SECTION("to an end that takes none") {
+    auto asked = options;
+    asked.lent_bytes_max = 0;
+    it = Victim::make(asked);
+    lend_by(it, 0, {});
+    says = "this end takes none";
   }
   SECTION("no region") {
     lend_by(it, 0, {.damaged = std::byte{0xff}});

@@ -39,6 +39,7 @@ std::optional<LendingEnds> lending_ends(TransportKind kind, std::size_t bytes = 
   TransportOptions options;
   options.window = 8;
   options.message_bytes_max = 256;
+  options.lent_bytes_max = 4 << 20;
   options.keep_alive = 20ms;
   // SAFETY: only what try_fetch() reads is accessed, while it is lent.
   auto mine =
@@ -256,20 +257,66 @@ TEST_CASE("what cannot be lent or read is refused, and nothing is on loan for it
   CHECK(mine.loans() + theirs.loans() + foreign.loans() == 0);
 }
 
-TEST_CASE("kinds that lend nothing say so", "[transport]") {
+TEST_CASE("only what the peer takes is lent to it", "[transport]") {
   auto const context = open_test_device();
   auto const domain = must(context.allocate_protection_domain());
-  auto mine = must(domain.allocate(100));
+  auto mine = must(domain.allocate(10'000));
   auto [one, other] = must(memory_transports());
   CHECK(error_of(one.try_send_lent(mine.gather(0, 100))) == Errc::unsupported);
+  TransportOptions taking{.lent_bytes_max = 8192};
+  CHECK(error_of(memory_transports(taking)) == Errc::invalid_argument);
+  CHECK(error_of(ReadRing::prepare(domain, taking)) == Errc::invalid_argument);
+  CHECK(error_of(SendReceive::prepare(domain, {.lent_bytes_max = 4095})) == Errc::invalid_argument);
+  CHECK(error_of(SendReceive::prepare(domain, {.lent_bytes_max = 1ull << 44})) ==
+        Errc::invalid_argument);
+  CHECK(error_of(SendReceive::prepare(domain, {.message_bytes_max = 39, .lent_bytes_max = 8192})) ==
+        Errc::invalid_argument);
   if (lacks(context, &DeviceCapabilities::endpoints)) return;
-  auto [a, b] = must(try_ends<ReadRing>(domain));
-  CHECK(error_of(a.try_send_lent(mine.gather(0, 100))) == Errc::unsupported);
-  TransportOptions tiny;
-  tiny.message_bytes_max = 39;
-  auto [c, d] = must(try_ends<SendReceive>(domain, tiny, tiny));
-  CHECK(error_of(c.try_send_lent(mine.gather(0, 100))) == Errc::unsupported);
+  auto [a, b] = must(try_ends<SendReceive>(domain, {}, taking));
+  CHECK(a.limits().send_lent_bytes_max == 8192);
+  CHECK(b.limits().receive_lent_bytes_max == 8192);
+  CHECK(error_of(a.try_send_lent(mine.gather(0, 8193))) == Errc::invalid_argument);
+  CHECK(error_of(b.try_send_lent(mine.gather(0, 1))) == Errc::unsupported);
   CHECK(mine.loans() == 0);
+  CHECK(must(a.try_send_lent(mine.gather(0, 8192))));
+}
+
+TEST_CASE("a message that is dropped after its READ has ended is over at once", "[transport]") {
+  auto const context = open_test_device();
+  if (lacks(context, &DeviceCapabilities::endpoints)) return;
+  auto const domain = must(context.allocate_protection_domain());
+  TransportOptions const silent{.lent_bytes_max = 4096, .keep_alive = 0ns};
+  auto [a, b] = must(try_ends<SendReceive>(domain, silent, silent));
+  auto memory = must(domain.allocate(8192));
+  auto const lent = must(send_lent(a, memory.gather(0, 4096), patience()));
+  auto message = must(receive_message(b, patience()));
+  must(b.try_fetch(message, memory.scatter(4096, 4096)));
+  while (memory.mutable_bytes(4096, 1).has_error()) must(b.poll());
+  settle(b);
+
+  message = {};
+
+  must(wait_until_over(a, lent, patience()));
+}
+
+TEST_CASE("who dropped what it was reading ends in order only once the peer is told",
+          "[transport]") {
+  auto const kind = GENERATE(from_range(std::begin(lending_kinds), std::end(lending_kinds)));
+  auto ends = lending_ends(kind);
+  if (!ends) return;
+  auto& [domain, mine, theirs, a, b] = *ends;
+  must(b.finish_sending());
+  settle(b);
+  auto const lent = must(send_lent(a, mine.gather(0, mine.size()), patience()));
+  must(a.finish_sending());
+  {
+    auto const message = next_of(b);
+    REQUIRE_FALSE(must(b.try_fetch(message, theirs.scatter(0, theirs.size()))));
+  }
+  must(finish(b, patience()));
+  { auto const gone = std::move(b); }
+  must(finish(a, patience()));
+  CHECK(must(lent.is_over()));
 }
 
 TEST_CASE("an end in order waits until what is lent was read or dropped", "[transport]") {

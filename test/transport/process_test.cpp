@@ -27,6 +27,7 @@ constexpr auto patience = 60s;
 TransportOptions options(TransportKind kind = TransportKind::automatic) {
   TransportOptions options;
   options.kind = kind;
+  if (kind != TransportKind::read_ring) options.lent_bytes_max = 4 << 20;
   options.keep_alive = 20ms;
   return options;
 }

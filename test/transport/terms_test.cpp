@@ -39,10 +39,14 @@ TransportTerms with(std::size_t at, std::uint8_t value, Terms const& terms = our
 }  // namespace
 
 TEST_CASE("terms are read as they were written, and with any bit flipped refused", "[transport]") {
-  auto const bytes = encode({TransportKind::send_receive, 512, 1'048'575});
+  auto const bytes = encode({.kind = TransportKind::send_receive,
+                             .window = 512,
+                             .message_bytes_max = 1'048'575,
+                             .lent_bytes_max = 77 * 4096});
   auto const read = must(accept_terms(bytes, ours));
   CHECK(read.window == 512);
   CHECK(read.message_bytes_max == 1'048'575);
+  CHECK(read.lent_bytes_max == 77 * 4096);
 
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     auto flipped = bytes;
@@ -79,7 +83,12 @@ TEST_CASE("terms name the ring to write to, and a ring that cannot be is refused
   auto const [bytes, words] = GENERATE(table<TransportTerms, std::string>({
       {with(21, 0, ring), "ring is 0 bytes and this end's 262144"},        // no longer 4 messages
       {with(23, 64, ring), "ring is 262208 bytes and this end's 262144"},  // no multiple of 256
-      {with(27, 1, ring), "what no terms of this version say"},
+      {encode({.kind = TransportKind::credit_ring,
+               .window = 64,
+               .message_bytes_max = 39,
+               .ring_bytes = 262'144,
+               .lent_bytes_max = 4096}),
+       "what no terms of this version say"},
       {encode({TransportKind::credit_ring, 64, 65'536, 262'144, UINT64_MAX - 4'096, 77}),
        "what no terms of this version say"},
   }));

@@ -23,9 +23,11 @@
 
 namespace lend::asio::implementation {
 
-/// Instead of adaptive, under which a transport may have no descriptor to sleep on.
+/// Not adaptive, under which a transport may have no descriptor to sleep on; and without lent
+/// messages, which no operation reads.
 [[nodiscard]] inline TransportOptions with_descriptor(TransportOptions options) noexcept {
   if (options.wait == Wait::adaptive) options.wait = Wait::event;
+  options.lent_bytes_max = 0;
   return options;
 }
 

@@ -87,7 +87,7 @@ class MessagesCore final : public ConnectionCore<AnyTransport> {
       auto const sent = try_send(*core_->held_, SendPieces{&piece, 1});
       if (sent) return sent.value();
       end(core_->failed(sent.error()));
-      if (piece.size() > core_->limits_.send_bytes_max) end(boost::asio::error::message_size);
+      if (sent.error() == Errc::invalid_argument) end(boost::asio::error::message_size);
       return true;
     }
     [[nodiscard]] auto values() const noexcept { return std::tuple{code_}; }

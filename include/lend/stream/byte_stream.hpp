@@ -36,6 +36,7 @@ namespace lend {
 ///     return stream.finish(within(1s));
 class LEND_EXPORT ByteStream {
  public:
+  /// Of a transport whose peer lends none: TransportOptions::lent_bytes_max is 0.
   explicit ByteStream(AnyTransport transport) noexcept;
 
   struct Taken {

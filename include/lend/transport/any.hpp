@@ -32,7 +32,7 @@ class AnyTransport {
   }
   [[nodiscard]] Result<Received> try_receive() noexcept { return held().try_receive(); }
   [[nodiscard]] Result<void> finish_sending() noexcept { return held().finish_sending(); }
-  /// Errors:  also unsupported  a transport of the program's own without lent messages.
+  /// Errors:  also unsupported  a transport of the program's own that lends none.
   [[nodiscard]] Result<LentMessage> try_send_lent(GatherElement const& bytes,
                                                   SourceLine where = SourceLine::here()) noexcept {
     return held().try_send_lent(bytes, where);
@@ -65,7 +65,6 @@ class AnyTransport {
     virtual std::uint32_t sends_in_flight() const noexcept = 0;
     virtual TransportLimits const& limits() const noexcept = 0;
     virtual std::vector<Setting> settings() const = 0;
-    // Since 0.2.0, so behind the others.
     virtual Result<LentMessage> try_send_lent(GatherElement const& bytes,
                                               SourceLine where) noexcept = 0;
     virtual Result<bool> try_fetch(Received const& message, ScatterElement const& target,
@@ -92,7 +91,7 @@ class AnyTransport {
       if constexpr (LendsMessages<T>)
         return transport.try_fetch(message, target, where);
       else
-        return Errc::unsupported;
+        return transport::copy_message(message, target);
     }
     void disconnect() noexcept override { transport.disconnect(); }
     Result<bool> poll() noexcept override { return transport.poll(); }

@@ -49,13 +49,15 @@ class LEND_EXPORT TransportBase {
   /// Sends these bytes, of any length, as one message in order with the others, which the peer
   /// reads where they lie; at most 4 at a time. Empty: no room now, as of try_draft().
   ///
-  /// Costs a registration, unless their region is exposed for RemoteAccess::read.
+  /// Costs a registration, unless their region is exposed for RemoteAccess::read: the key of such a
+  /// region lives on, and the peer could use it after the loan. Other keys end with their message,
+  /// as Exposure::finish() says, also in the call that finds the connection lost.
   /// Borrows: the bytes, shared, until LentMessage::is_over().
   /// Errors:  those of try_draft() and MemoryRegion::unsafe_expose(), and
   ///          invalid_argument  out of bounds, no bytes, or of another ProtectionDomain.
   ///          already_borrowed  some are on loan to be written.
-  ///          unsupported       a ReadRing or a memory transport; messages of less than 40 bytes;
-  ///                            the connection takes no READs of the peer.
+  ///          unsupported       the peer takes none: its TransportOptions::lent_bytes_max; or no
+  ///                            READs of the peer's reach this end.
   [[nodiscard]] Result<LentMessage> try_send_lent(GatherElement const& bytes,
                                                   SourceLine where = SourceLine::here()) noexcept;
   /// The whole message to `target`, which has its length(). True: it is there. False: it is being
@@ -67,6 +69,7 @@ class LEND_EXPORT TransportBase {
   ///                            is out of bounds, of another ProtectionDomain, or not the one
   ///                            where it is being read to; a lent message that was read before.
   ///          already_borrowed  some of the target is on loan.
+  ///          unsupported       the connection takes no READs of this end: drop the message.
   ///          peer_lost         and the others of try_draft(); the target has some of it.
   [[nodiscard]] Result<bool> try_fetch(Received const& message, ScatterElement const& target,
                                        SourceLine where = SourceLine::here()) noexcept;
@@ -86,8 +89,9 @@ class LEND_EXPORT TransportBase {
   [[nodiscard]] Deadline look_again() const noexcept;
 
   /// Messages, and the finish of finish_sending(), that the peer's device has not acknowledged, as
-  /// far as poll() knows; also a finish that could not be sent, and messages that are lent. Of a
-  /// ReadRing: those that the peer has not read, and what tells it how much this end has read.
+  /// far as poll() knows; also a finish that could not be sent, messages that are lent, and lent
+  /// ones of the peer's that were dropped, until it learns that. Of a ReadRing: those that the peer
+  /// has not read, and what tells it how much this end has read.
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept;
   [[nodiscard]] TransportLimits const& limits() const noexcept;
   /// As Channel::settings(); of a memory transport, and once the connection has ended, empty.

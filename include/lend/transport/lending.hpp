@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lend/base/deadline.hpp>
+#include <lend/base/export.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/transport/lent_message.hpp>
@@ -14,6 +15,13 @@
 #include <concepts>
 
 namespace lend {
+
+namespace transport {
+/// A message that was not lent, to its target. True.
+/// Errors:  those of TransportBase::try_fetch().
+[[nodiscard]] LEND_EXPORT Result<bool> copy_message(Received const& message,
+                                                    ScatterElement const& target) noexcept;
+}  // namespace transport
 
 /// A transport whose messages can be lent, as TransportBase says.
 template <class T>
@@ -40,7 +48,7 @@ template <LendsMessages T>
   }
 }
 
-/// Waits until the peer has read or dropped the message.
+/// Waits until the peer has read or dropped the message, which this transport has lent.
 /// Errors:  those of LentMessage::is_over() and poll(), and
 ///          timed_out, cancelled  the bytes are still on loan.
 template <LendsMessages T>

@@ -27,9 +27,9 @@ class Held;
 /// protocol does not; if you do not trust it, copy the bytes before you check them. It can change
 /// only bytes. With the other kinds it cannot write there.
 ///
-/// A message that the peer lent has no bytes() here: TransportBase::try_fetch() reads them. The
-/// peer has them back once the message was read or dropped. If it is dropped while it is being
-/// read, its target stays on loan until that has ended.
+/// A message that the peer lent, as TransportOptions::lent_bytes_max allows, has no bytes() here:
+/// TransportBase::try_fetch() reads them. The peer has them back once the message was read or
+/// dropped. If it is dropped while it is being read, its target stays on loan until that has ended.
 ///
 ///     LEND_TRY(message, transport.try_receive());
 ///     if (message.is_end()) return lend::success();
@@ -65,7 +65,7 @@ class [[nodiscard]] LEND_EXPORT Received {
   std::span<std::byte const> bytes() && = delete;  // they would be given back
   /// Whether the peer lent it: see TransportBase::try_fetch().
   [[nodiscard]] bool is_lent() const noexcept { return what_ == What::lent; }
-  /// Of the message, lent or not.
+  /// Of the message, lent or not: what the peer says, within this end's TransportOptions.
   [[nodiscard]] std::size_t length() const noexcept {
     return is_lent() ? lent_length() : bytes_.size();
   }

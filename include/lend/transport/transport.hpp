@@ -42,6 +42,10 @@ struct TransportOptions {
   /// are more. It is this end's memory to receive; to send at most as much again, or four messages
   /// of the peer's size. Both directions of a ReadRing have the smaller ring.
   std::uint32_t ring_bytes = 0;
+  /// Of one message that the peer lends, which the program reads by try_fetch(): a multiple of
+  /// 4 KiB, less than 16 TiB. 0: the peer may lend none. Of a CreditRing or SendReceive whose
+  /// message_bytes_max is 40 or more.
+  std::uint64_t lent_bytes_max = 0;
   /// How soon an end that only waits learns that its peer has died; 0: never. None:
   /// LEND_KEEP_ALIVE; 1 s.
   std::optional<std::chrono::nanoseconds> keep_alive{};
@@ -51,9 +55,11 @@ struct TransportOptions {
 
 struct TransportLimits {
   TransportKind kind{};
-  std::uint32_t send_bytes_max = 0;     ///< of one message to the peer: as it said
-  std::uint32_t receive_bytes_max = 0;  ///< of one message from it
-  std::uint32_t window = 0;             ///< messages that the peer may have under way
+  std::uint32_t send_bytes_max = 0;          ///< of one message to the peer: as it said
+  std::uint32_t receive_bytes_max = 0;       ///< of one message from it
+  std::uint64_t send_lent_bytes_max = 0;     ///< of one that is lent to the peer; 0: none
+  std::uint64_t receive_lent_bytes_max = 0;  ///< of one that the peer lends
+  std::uint32_t window = 0;                  ///< messages that the peer may have under way
   /// Messages that this end may hold at a time as Received, and their bytes: with more the peer may
   /// have to wait. In a ring each is rounded up as in TransportOptions, and all count that came
   /// since the oldest that is held.
