@@ -236,6 +236,34 @@ void End::take_back(std::uint32_t slot) noexcept {
   if (in_.has_to_tell() || fetches_.untold() != 0) send_words();
 }
 
+template <bool is_lent>
+[[gnu::always_inline]] inline char const* End::take_message(Word const& word,
+                                                            Line::Arrival const& arrival) noexcept {
+  if (word.length != arrival.length)
+    return "the peer sent a message of another length than its word says";
+  if (has_read_finish_) return "the peer sent data after it had finished";
+  if (word.length > limits_.receive_bytes_max)
+    return "the peer sent a message longer than the largest";
+  auto const cell = in_.take(cells_of(word.length));
+  if (!cell) return "the peer sent more than this end has room for";
+  if constexpr (is_lent)
+    if (char const* const wrong = fetches_.take(line_->message(arrival, *cell))) return wrong;
+  arrived_.push() = line_->message(arrival, *cell);
+  return nullptr;
+}
+
+[[gnu::always_inline]] inline char const* End::take_arrival(Line::Arrival const& arrival) noexcept {
+  auto const word = decode(arrival.bits);
+  if (!word) return "the peer sent a word that means nothing: it is not a transport of lend's";
+  greetings_.note_arrival();
+  auto const unfreed = out_.unfreed();
+  if (!out_.take_freed(word->freed)) return "the peer says that it freed more than was sent";
+  if (word->kind == WordKind::data) [[likely]]
+    return take_message(*word, arrival);
+  if (word->kind == WordKind::lent) return take_lent(*word, arrival);
+  return take_notice(*word, arrival, out_.unfreed() != unfreed);
+}
+
 void End::take_arrivals(bool up_to_one) noexcept {
   while (!broken_) {
     auto const next = line_->next();
@@ -252,32 +280,22 @@ void End::take_arrivals(bool up_to_one) noexcept {
   }
 }
 
-char const* End::take_arrival(Line::Arrival const& arrival) noexcept {
-  auto const word = decode(arrival.bits);
-  if (!word) return "the peer sent a word that means nothing: it is not a transport of lend's";
-  greetings_.note_arrival();
-  auto const unfreed = out_.unfreed();
-  if (!out_.take_freed(word->freed)) return "the peer says that it freed more than was sent";
-  if (bytes_with(*word) != arrival.length)
-    return "the peer sent a message of another length than its word says";
-  if (!has_message(word->kind)) {
-    // So that a peer sends no more words than it frees messages, or ends lent ones.
-    if (!is_awaited(*word) && out_.unfreed() == unfreed && !greetings_.take())
-      return "the peer sent a credit that frees nothing";
-    if (!lent_.end(word->length)) return "the peer says that it read what was not lent";
-    if (word->kind == WordKind::finish && std::exchange(has_read_finish_, true))
-      return "the peer finished twice";
-    line_->post_again(arrival.slot);
-    return nullptr;
-  }
-  if (has_read_finish_) return "the peer sent data after it had finished";
-  if (word->length > limits_.receive_bytes_max)
-    return "the peer sent a message longer than the largest";
-  auto const cell = in_.take(cells_of(word->length));
-  if (!cell) return "the peer sent more than this end has room for";
-  if (word->kind == WordKind::lent) [[unlikely]]
-    if (char const* const wrong = fetches_.take(line_->message(arrival, *cell))) return wrong;
-  arrived_.push() = line_->message(arrival, *cell);
+[[gnu::noinline]] char const* End::take_lent(Word const& word,
+                                             Line::Arrival const& arrival) noexcept {
+  return take_message<true>(word, arrival);
+}
+
+[[gnu::noinline]] char const* End::take_notice(Word const& word, Line::Arrival const& arrival,
+                                               bool frees) noexcept {
+  if (arrival.length != 0) return "the peer sent a message of another length than its word says";
+  // So that a peer sends no more words than it frees messages, or ends lent ones.
+  if (!is_awaited(word) && !frees && !greetings_.take())
+    return "the peer sent a credit that frees nothing";
+  if (word.length != 0 && !lent_.end(word.length))
+    return "the peer says that it read what was not lent";
+  if (word.kind == WordKind::finish && std::exchange(has_read_finish_, true))
+    return "the peer finished twice";
+  line_->post_again(arrival.slot);
   return nullptr;
 }
 

@@ -94,6 +94,12 @@ class End final : private Lender {
   void take_arrivals(bool up_to_one) noexcept;
   /// What one word says; or what is wrong with it.
   [[nodiscard]] char const* take_arrival(Line::Arrival const& arrival) noexcept;
+  template <bool is_lent = false>
+  [[nodiscard]] char const* take_message(Word const& word, Line::Arrival const& arrival) noexcept;
+  [[nodiscard]] char const* take_lent(Word const& word, Line::Arrival const& arrival) noexcept;
+  /// A credit or the finish.
+  [[nodiscard]] char const* take_notice(Word const& word, Line::Arrival const& arrival,
+                                        bool frees) noexcept;
   void break_by(Error cause) noexcept;
   /// Of a message in a ring, or 0.
   [[nodiscard]] std::uint32_t cells_of(std::size_t bytes) const noexcept {

@@ -2,8 +2,8 @@
 // The terms that two ends tell each other, as bytes, and whether they fit. Values.
 //
 //   1 version   1 kind   2 window   4 message bytes   8 address   4 key   4 region bytes
-//   4 lent bytes, in units   4 CRC-32 of what stands before; big-endian. Address, key and region are
-//   of the ring that the peer accesses.
+//   4 lent bytes, in units   4 CRC-32 of what stands before; big-endian. Address, key and region
+//   are of the ring that the peer accesses.
 //
 // Each direction has its receiver's sizes, so those of the ends may differ.
 #pragma once
