@@ -107,8 +107,7 @@ class Fetches {
     bool is_dropped = false;
   };
   void end(std::uint32_t place) noexcept;
-
-  /// If that is over.
+  /// The same once its READ is over.
   void end_read(std::uint32_t place) noexcept;
 
   LentReads* reads_;
