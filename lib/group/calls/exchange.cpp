@@ -79,6 +79,7 @@ Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
     auto const target = row.packed ? ScatterList{row.packed->scatter(0, row.bytes)} : row.list();
     LEND_TRY(work, row.scope->post_receive(target, deadline, row.where));
     works[posted] = std::move(work);
+    ++requests;
     row.is_to_be_unpacked = row.packed.has_value();
   }
   for (; posted < works.size(); ++posted) {
@@ -94,6 +95,7 @@ Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
     auto const source = row.packed ? GatherList{row.packed->gather(0, row.bytes)} : row.list();
     LEND_TRY(work, row.scope->post_send(source, deadline, row.where));
     works[posted] = std::move(work);
+    ++requests;
   }
   phase = Phase::under_way;
   return success();
@@ -158,7 +160,7 @@ Result<void> group::ExchangeState::wait_for_posted(Deadline deadline) {
     LEND_TRY(has_come, wait_until([this] { return take_written(); }, deadline));
     is_late = !has_come;
   }
-  for (std::size_t i = 0; i < posted; ++i) {
+  for (std::size_t i = 0; requests > 0 && i < posted; ++i) {
     auto const waited = works[i].wait(deadline);
     if (!channel::HandleAccess::is_pending(works[i])) continue;
     if (waited.has_error() && !base::is_given_up(waited.error())) return waited.error();
@@ -194,11 +196,12 @@ Result<void> group::ExchangeState::take(std::size_t index) {
 }
 
 Result<void> group::ExchangeState::end() {
-  auto const worked =
-      lend::wait_all(std::span{works}.first(posted), within(std::chrono::nanoseconds{0}));
+  auto const to_end = std::span{works}.first(requests > 0 ? posted : 0);
+  auto const worked = lend::wait_all(to_end, within(std::chrono::nanoseconds{0}));
   Result<void> taken = success();
   bool is_over = true;
-  for (std::size_t i = 0; i < posted; ++i) {
+  // Without requests all rows that came were written.
+  for (std::size_t i = 0; i < (requests > 0 ? posted : std::min(posted, received.size())); ++i) {
     if (is_pending(i) || (!is_written(i) && works[i].poll().has_error())) continue;
     auto const one = take(i);
     if (one.has_value()) continue;
@@ -209,7 +212,8 @@ Result<void> group::ExchangeState::end() {
     await_no_rows();
     phase = Phase::idle;
     posted = 0;
-    for (PendingWork& work : works) work = PendingWork{};
+    for (PendingWork& work : to_end) work = PendingWork{};
+    requests = 0;
   }
   return worked.has_error() ? worked : taken;
 }

@@ -106,6 +106,7 @@ struct ExchangeState {
   std::size_t written_awaited = 0;   // rows that are to be written here
   std::vector<PendingWork> works{};  // of the rows: those received come first
   std::size_t posted = 0;            // of these
+  std::size_t requests = 0;          // of these: the others are written rows, by this thread
   bool has_told_break = false;       // as a reason why not all of them are
   channel::DrainBound drain{};
   PeerScope scope;  // ends before the memory

@@ -36,6 +36,7 @@ Result<void> ExchangeState::write(Row<GatherElement>& row, PendingWork& work,
                                            to.slice(*row.place, row.bytes, run)},
                                           deadline, row.where));
   work = std::move(request);
+  ++requests;
   return success();
 }
 
