@@ -51,8 +51,8 @@ class basic_messages : public basic_connection<Executor, implementation::Message
 
   /// Those that are not open.
   explicit basic_messages(Executor const& executor) : Connection{executor} {}
-  /// Of a transport whose peer lends none: its TransportOptions::lent_bytes_max is 0, as where it is
-  /// accepted or connected here.
+  /// Of a transport whose peer lends none: its TransportOptions::lent_bytes_max is 0, as it is of
+  /// one that is accepted or connected here.
   basic_messages(Executor const& executor, AnyTransport transport)
       : Connection{executor,
                    std::make_shared<implementation::MessagesCore>(executor, std::move(transport))} {
