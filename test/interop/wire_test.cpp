@@ -57,7 +57,7 @@ std::uint64_t number_at(std::span<std::byte const> bytes, std::size_t at, unsign
 TransportTerms terms_of(std::uint32_t kind, std::uint64_t address, std::uint32_t key,
                         std::uint32_t ring) {
   Bytes bytes;
-  append(bytes, 1, 1);
+  append(bytes, 2, 1);
   append(bytes, kind, 1);
   append(bytes, window, 2);
   append(bytes, message_max, 4);
