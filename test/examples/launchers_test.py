@@ -220,5 +220,7 @@ elif LAUNCHER == "hydra":
     by_program("mpiexec.hydra")
 else:
     CLEAN.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    by_program("mpirun", "--oversubscribe")
-    by_pmix("mpirun", "--oversubscribe")
+    # Open MPI names a job's directory by 16 bits, which that of another run may have, too.
+    with tempfile.TemporaryDirectory() as CLEAN["TMPDIR"]:
+        by_program("mpirun", "--oversubscribe")
+        by_pmix("mpirun", "--oversubscribe")
