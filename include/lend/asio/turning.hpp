@@ -120,7 +120,12 @@ class Turning : public Keeper, public std::enable_shared_from_this<Turning> {
   }
   void attempt_all(After& after) noexcept;
   void take_all(boost::system::error_code why, After& after) noexcept {
-    waiting_.take_if([why](Operation& one) { return one.end(why), true; }, after.done);
+    waiting_.take_if(
+        [why](Operation& one) {
+          one.end(why);
+          return true;
+        },
+        after.done);
   }
   void begin_turning(After& after) noexcept {
     stop_sleeping();
