@@ -93,6 +93,45 @@ TEST_CASE("a listener that starts later is found by a connecting that never wait
   CHECK(near.peer() == far.endpoint());
 }
 
+TEST_CASE("a connecting that gave way to others comes again", "[network]") {
+  if (cannot_connect()) return;
+  Station const station;
+  auto listening = loopback_listener();
+  auto const address = listening.address;
+  auto connecting = begin(address, station);
+  for (int times = 0; times < 2; ++times) {
+    pollfd waiting{listening.fd.get(), POLLIN, 0};
+    while (!must(network::wait_for({&waiting, 1}, within(1ms))))
+      CHECK_FALSE(must(connecting.advance()).has_value());
+    send_away(listening);
+  }
+  listening = {};
+
+  auto listener = must(Listener::open(address));
+  must(listener.begin([&](Arrival const&) { return prepare_channel(station.domain, {}); }));
+  auto const [near, far] = connect_by_turns(listener, connecting);
+
+  CHECK(near.peer() == far.endpoint());
+}
+
+TEST_CASE("a connecting whose time ends when it gave way learns why", "[network]") {
+  Station const station;
+  auto const listening = loopback_listener();
+  Cancellation enough;
+  auto connecting = begin(listening.address, station, within(patience).unless(enough));
+  pollfd waiting{listening.fd.get(), POLLIN, 0};
+  while (!must(network::wait_for({&waiting, 1}, within(1ms))))
+    CHECK_FALSE(must(connecting.advance()).has_value());
+  send_away(listening);
+  REQUIRE(is_readable(connecting.descriptor(), within(patience)));
+
+  enough.cancel();
+  auto const error = error_of(connecting.advance());
+
+  CHECK(error == Errc::cancelled);
+  CHECK_THAT(error.message(), Catch::Contains("was slow"));
+}
+
 TEST_CASE("a connecting to no listener, or a silent one, ends at its deadline", "[network]") {
   Station const station;
   auto const gone = loopback_listener().address;

@@ -99,6 +99,23 @@ TEST_CASE("a refusal reaches the connecting side with its reason", "[network]") 
   CHECK_THAT(refusal(network::StatusCode::foreign).message(), Catch::Contains("has green hair"));
 }
 
+TEST_CASE("a side that gave way to others comes again", "[network]") {
+  auto listening = loopback_listener();
+  auto const address = listening.address;
+  Result<network::Peer> met = Errc::timed_out;
+  std::thread coming{
+      [&] { met = network::greet(address, greeting_with(1), within(patience), {}); }};
+  send_away(listening);
+  send_away(listening);
+
+  auto acceptor = must(network::Acceptor::open(std::move(listening)));
+  auto const accepted = must(acceptor.accept(greeting_with(2), within(patience)));
+  coming.join();
+
+  CHECK(accepted.greeting.endpoint == endpoint_of(1));
+  CHECK(must(std::move(met)).greeting.endpoint == endpoint_of(2));
+}
+
 TEST_CASE("the side that refuses says why before it hangs up", "[network]") {
   auto [ours, theirs] = socket_pair();
   say(theirs, secret_hello());

@@ -154,6 +154,14 @@ inline network::Socket loopback_listener(std::string_view address = "127.0.0.1:0
 inline network::Socket dial(std::string const& address) {
   return must(network::reach(address, within(patience)));
 }
+/// Takes the next connection and tells it what a listener says that gives its place to another.
+inline void send_away(network::Socket const& listening) {
+  pollfd waiting{listening.fd.get(), POLLIN, 0};
+  REQUIRE(must(network::wait_for({&waiting, 1}, within(patience))));
+  auto const client = must(network::take_connection(listening.fd.get()));
+  network::send_rejection(client, {network::StatusCode::too_slow, "was slow"}, nullptr);
+}
+
 /// A name that is known, and always has these addresses.
 inline network::LookUp always(std::vector<network::SocketAddress> candidates) {
   return [candidates = std::move(candidates)]() -> Result<std::vector<network::SocketAddress>> {

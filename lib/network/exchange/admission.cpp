@@ -115,7 +115,7 @@ Result<void> Admission::take_newcomers(int listening) {
 Result<void> Admission::add(Socket socket) {
   auto& one = clients_.emplace_back();
   one.socket = std::move(socket);
-  one.since = Clock::now();
+  one.since = one.asked = Clock::now();
   if (auto const user = check_user(one.socket.fd.get()); !user) {
     close(one, StatusCode::foreign, user.error().message());
     forget_closed();
@@ -128,7 +128,7 @@ Result<void> Admission::add(Socket socket) {
 
 /// When it gives way to a newcomer.
 Admission::Clock::time_point Admission::replaceable_from(Client const& one) const noexcept {
-  return one.since +
+  return one.asked +
          (one.stage == Stage::hello ? limits_.crowded_patience : limits_.crowded_answer);
 }
 
@@ -177,7 +177,10 @@ Admission::Clock::duration Admission::unattended(Clock::time_point now, Clock::t
 }
 
 void Admission::excuse(Clock::duration time) noexcept {
-  for (auto& one : clients_) one.since += time;
+  for (auto& one : clients_) {
+    one.since += time;
+    one.asked += time;
+  }
   if (due_ != Clock::time_point::max()) due_ += time;  // it follows from them
 }
 
@@ -208,6 +211,7 @@ void Admission::read(Client& one, Admit const& admit) {
   auto status = on_frame(one, admit);
   if (status.code != StatusCode::agreed) return close(one, status.code, std::move(status.text));
   one.reader.restart();
+  one.asked = Clock::now();
 }
 
 /// A whole frame has arrived: agreed, or the status to reject the client with.

@@ -26,7 +26,7 @@ struct AdmissionLimits {
   std::size_t pending_max = 128;  ///< held at once; further ones wait in the kernel's queue
   std::chrono::milliseconds patience{2000};        ///< for a client's first three frames
   std::chrono::milliseconds crowded_patience{10};  ///< for a hello, while others wait
-  std::chrono::milliseconds crowded_answer{100};   ///< from hello to its last, while others wait
+  std::chrono::milliseconds crowded_answer{100};   ///< for each further frame, while others wait
 };
 
 /// Takes the clients of listening sockets and hands on those that may be peers.
@@ -34,7 +34,8 @@ struct AdmissionLimits {
 /// Connections that send nothing take no place: the kernel keeps them to itself for a second
 /// (TCP_DEFER_ACCEPT). Those that send too little keep theirs for `crowded_patience` while others
 /// wait, so that a peer behind n of them waits for n / pending_max * crowded_patience; those that
-/// sent a hello, which a peer's answer to ours must be let to follow, for `crowded_answer`.
+/// sent a hello, which a peer's answer to ours must be let to follow, for `crowded_answer` from
+/// each answer of ours on. A peer that gave way, as a slow host's may, comes again.
 class Admission {
  public:
   using Clock = Deadline::Clock;
@@ -50,6 +51,7 @@ class Admission {
     FrameReader reader{};
     Stage stage = Stage::hello;
     Clock::time_point since{};  ///< it came
+    Clock::time_point asked{};  ///< its next frame may come
   };
   /// Takes a client that has proved what it has to, with its frame in the reader: agreed, and its
   /// socket, sealing and reader were moved out; or the status to reject it with.

@@ -46,8 +46,10 @@ Result<bool> Caller::advance() {
                               settled_status(greeter_->peer(), greeter_->reader())));
       return true;
     }
-    LEND_TRY(has_agreed, greeter_->take());
-    if (has_agreed) {
+    auto const has_agreed = greeter_->take();
+    if (!has_agreed && !greeter_->gave_way()) return has_agreed.error();
+    if (!has_agreed) come_again(has_agreed.error());
+    if (has_agreed && has_agreed.value()) {
       LEND_TRYV(connect_end());
     }
   }
@@ -84,13 +86,26 @@ Result<void> Caller::on_dialed(int why) {
 /// Errors:  what no time mends.
 Result<void> Caller::dial_later(Error const& why) {
   if (!may_pass(why.os_error())) return why;
+  gave_way_.clear();
   refusal_ = words_for(why.os_error());
+  pause();
+  return success();
+}
+
+/// To a listener that gave way to others.
+void Caller::come_again(Error const& why) {
+  gave_way_ = why.message();
+  poller_.forget(greeter_->peer().socket.fd.get());
+  greeter_.reset();
+  pause();
+}
+
+void Caller::pause() noexcept {
   socket_ = {};
   step_ = Step::pausing;
   due_ = Clock::now() + back_off_;
   back_off_ = std::min<std::chrono::milliseconds>(2 * back_off_, back_off_longest);
   poller_.wake_at(sooner(deadline_, Deadline{due_}));
-  return success();
 }
 
 Result<bool> Caller::has_frame() {
@@ -130,6 +145,7 @@ Result<std::unique_ptr<Caller>> finished(std::unique_ptr<Caller>& caller) {
 
 Error Caller::late() const {
   if (greeter_) return exchange_late(greeter_->peer().socket.address, deadline_);
+  if (!gave_way_.empty()) return base::gave_up(deadline_, gave_way_);
   return base::gave_up(deadline_, "no peer listened at " + address_.to_text(),
                        " (" + (refusal_.empty() ? "no answer" : refusal_) +
                            "); start the listening side or wait longer");

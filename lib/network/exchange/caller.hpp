@@ -45,6 +45,8 @@ class Caller {
   [[nodiscard]] Result<void> dial();
   [[nodiscard]] Result<void> on_dialed(int why);
   [[nodiscard]] Result<void> dial_later(Error const& why);
+  void come_again(Error const& why);
+  void pause() noexcept;
   /// Whether the next frame is there, in reader().
   [[nodiscard]] Result<bool> has_frame();
   [[nodiscard]] Result<void> connect_end();
@@ -58,8 +60,9 @@ class Caller {
   Step step_ = Step::pausing;
   Clock::time_point due_{};  // of this step; a pause ends then
   std::chrono::milliseconds back_off_;
-  std::string refusal_{};  // the last of the listener's host
-  Socket socket_{};        // dialing
+  std::string refusal_{};   // the last of the listener's host
+  std::string gave_way_{};  // what the listener said that gave way to others
+  Socket socket_{};         // dialing
   std::optional<Greeter> greeter_{};
 };
 

@@ -122,8 +122,7 @@ Result<Meeting> meet(std::string_view address, Endpoint const& endpoint,
                      ExchangeOptions const& options) {
   LEND_TRY(secret, network::Secret::of(options.secret));
   LEND_TRY(greeting, greeting_of(endpoint, note));
-  LEND_TRY(socket, network::reach(address, deadline));
-  LEND_TRY(peer, network::greet_listener(std::move(socket), greeting, deadline, secret));
+  LEND_TRY(peer, network::greet(address, greeting, deadline, secret));
   return Meeting{std::move(peer)};
 }
 

@@ -64,8 +64,7 @@ Result<Conversation> Conversation::with_listener(std::string_view address, Deadl
                                                  ExchangeOptions const& options) {
   LEND_TRY(secret, Secret::of(options.secret));
   LEND_TRY(greeting, greeting_without_device());
-  LEND_TRY(socket, reach(address, deadline));
-  LEND_TRY(peer, greet_listener(std::move(socket), greeting, deadline, secret, Purpose::examine));
+  LEND_TRY(peer, greet(address, greeting, deadline, secret, Purpose::examine));
   return Conversation{std::move(peer)};
 }
 

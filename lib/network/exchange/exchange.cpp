@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The exchange in the order of its frames.
+#include <base/giving_up.hpp>
 #include <network/exchange/exchange.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace lend::network {
@@ -11,15 +14,44 @@ Status validate(Greeting const& theirs, Greeting const& ours) {
   return {StatusCode::agreed, {}};
 }
 
-Result<Peer> greet_listener(Socket socket, Greeting const& ours, Deadline deadline,
-                            Secret const& secret, Purpose purpose) {
-  Greeter greeter{std::move(socket), ours, secret, purpose};
+namespace {
+
+Result<void> finish(Greeter& greeter, Deadline deadline) {
   LEND_TRYV(greeter.begin());
   for (;;) {
     LEND_TRYV(receive_frame(greeter.peer().socket, greeter.reader(), deadline));
     LEND_TRY(has_agreed, greeter.take());
-    if (has_agreed) return std::move(greeter.peer());
+    if (has_agreed) return success();
   }
+}
+
+}  // namespace
+
+Result<Peer> greet_listener(Socket socket, Greeting const& ours, Deadline deadline,
+                            Secret const& secret, Purpose purpose) {
+  Greeter greeter{std::move(socket), ours, secret, purpose};
+  LEND_TRYV(finish(greeter, deadline));
+  return std::move(greeter.peer());
+}
+
+Result<Peer> greet(std::string_view address, Greeting const& ours, Deadline deadline,
+                   Secret const& secret, Purpose purpose) {
+  for (std::chrono::milliseconds pause = back_off_shortest;;
+       pause = std::min(2 * pause, back_off_longest)) {
+    LEND_TRY(socket, reach(address, deadline));
+    Greeter greeter{std::move(socket), ours, secret, purpose};
+    auto const greeted = finish(greeter, deadline);
+    if (greeted) return std::move(greeter.peer());
+    if (!greeter.gave_way()) return greeted.error();
+    LEND_TRYV(without_value(wait_for({}, sooner(deadline, within(pause)))));
+    if (deadline.has_passed()) return base::gave_up(deadline, greeted.error().message());
+  }
+}
+
+bool Greeter::gave_way() const noexcept {
+  if (!reader_.complete() || reader_.kind() != FrameKind::status) return false;
+  auto const status = reader_.status();
+  return status && status.value().code == StatusCode::too_slow;
 }
 
 Result<bool> Greeter::take() {

@@ -50,6 +50,8 @@ class Greeter {
   /// Answers the frame in reader(), which is ready for the next then. True: both have agreed.
   /// Errors:  as greet_listener().
   [[nodiscard]] Result<bool> take();
+  /// Whether take() failed because the listener had no time for this side, which may come again.
+  [[nodiscard]] bool gave_way() const noexcept;
   [[nodiscard]] Peer& peer() noexcept { return peer_; }
   [[nodiscard]] Peer const& peer() const noexcept { return peer_; }
 
@@ -68,6 +70,11 @@ class Greeter {
 [[nodiscard]] Result<Peer> greet_listener(Socket socket, Greeting const& ours, Deadline deadline,
                                           Secret const& secret = {},
                                           Purpose purpose = Purpose::connect);
+
+/// Greets the listener at `address`, and comes again where it gave way to others.
+/// Errors:  those of reach() and greet_listener().
+[[nodiscard]] Result<Peer> greet(std::string_view address, Greeting const& ours, Deadline deadline,
+                                 Secret const& secret, Purpose purpose = Purpose::connect);
 
 /// Sends the peer the status of this end, and waits for its own.
 /// Errors:  timed_out. incompatible_peer  it speaks otherwise. peer_lost  it hung up.
