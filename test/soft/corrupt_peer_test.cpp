@@ -91,6 +91,29 @@ TEST_CASE("a receive of a shared queue ends once, in however many queues a peer 
   CHECK(pool.free_count == 4);
 }
 
+TEST_CASE("receives that a held lock keeps back are flushed, whatever a peer writes meanwhile",
+          "[soft]") {
+  Rendezvous const rendezvous;
+  RawDevice const device;
+  RawDevice const other;
+  RawMemory const memory{device, 64};
+  RawQueue const queue{device};
+  RawPair const loop{device, queue};
+  REQUIRE(loop.connect(loop.number()) == 0);
+  REQUIRE(loop.receive(1, memory.piece(0, 64)) == 0);
+  auto& shared = *static_cast<soft::QueuePair*>(loop.get())->shared;
+  shared.rx.lock(soft::Context::of(other.context()).claimant);
+  REQUIRE(loop.fail() == 0);
+  ibv_wc wc{};
+  REQUIRE(queue.poll(1, &wc) == 0);
+  shared.state.store(IBV_QPS_RTS);
+  shared.rx.unlock();
+
+  REQUIRE(queue.poll(1, &wc) == 1);
+  CHECK(wc.wr_id == 1);
+  CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+}
+
 TEST_CASE("a completion queue grows while a peer changes its tail", "[soft]") {
   Rendezvous const rendezvous;
   RawDevice const device;

@@ -207,6 +207,10 @@ class Victim {
                          [](auto id) { return (id & is_pooled) != 0; });
     };
     while (!all_back() && std::chrono::steady_clock::now() < end) poll();
+    std::string missing;
+    for (auto const id : outstanding_)
+      if ((id & is_pooled) == 0) missing += kind_of(id) + std::to_string(id & 0xffffffff);
+    CAPTURE(missing);
     CHECK(all_back());
     for (std::size_t i = 5 * page_bytes; i < 6 * page_bytes; ++i)
       REQUIRE(memory_.at()[i] == std::byte{0});
@@ -218,6 +222,9 @@ class Victim {
   static constexpr std::uint64_t is_datagram = std::uint64_t{1} << 34;
   static constexpr std::uint64_t of_neighbour = std::uint64_t{1} << 40;
 
+  static std::string kind_of(std::uint64_t id) {
+    return (id & is_own) != 0 ? " own " : (id & is_datagram) != 0 ? " datagram " : " pooled ";
+  }
   void note(std::uint64_t kind, int error) {
     if (error == 0) REQUIRE(outstanding_.insert(next_++ | kind).second);
   }

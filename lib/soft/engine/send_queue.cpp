@@ -162,8 +162,10 @@ bool retry_stalled(Context& context, RetriedFor purpose) noexcept {
       has_met_all = false;
       return;
     }
-    // A peer broke it: then its work is flushed, whatever became of the peer since.
-    if (qp->shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) return enter_error(*qp);
+    // A peer broke it, or it waits to flush, whatever its shared state says now: then its work is
+    // flushed, whatever became of the peer since.
+    if (qp->owes_flush || qp->shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR)
+      return enter_error(*qp);
     if (qp->owes_drain && may_come_free(context, qp->shared->rx, qp->stall.asked_at))
       tell_drained(*qp);
     retry_pending(*qp);
