@@ -2,8 +2,12 @@
 // Goal: calls and events of the owner of a queue pair while a peer executes a long request there,
 // or was killed at one. Method: raw verbs; the test takes the lock of the queue pair as the peer.
 #include <soft/device/answers.hpp>
+#include <soft/objects/completion_channel.hpp>
 #include <soft/objects/context.hpp>
 #include <soft/objects/queue_pair.hpp>
+#include <soft/segment/notify.hpp>
+
+#include <poll.h>
 
 #include <array>
 #include <future>
@@ -191,4 +195,42 @@ TEST_CASE("an asynchronous event outlasts a peer that holds the lock of its obje
   }
   CHECK(event.event_type == IBV_EVENT_QP_ACCESS_ERR);
   ibv().ack_async_event(&event);
+}
+
+TEST_CASE("a channel tells no event too many while a peer holds the lock of one of its queues",
+          "[soft]") {
+  HeldEnds const ends;
+  auto const channel = make_channel(ends.second.get());
+  auto const held = make_queue(ends.second.get(), 4, channel.get());
+  auto const beside = make_queue(ends.second.get(), 4, channel.get());
+  auto& queue = *static_cast<soft::CompletionQueue*>(held.get());
+  auto& lock = queue.shared->lock;
+  auto const peer = soft::Context::of(ends.first.get()).claimant;
+  pollfd waiting{channel->fd, POLLIN, 0};
+  ibv_cq* told = nullptr;
+  void* mark = nullptr;
+
+  REQUIRE(::ibv_req_notify_cq(beside.get(), 0) == 0);
+  lock.lock(peer);
+  soft::notify_owner(*static_cast<soft::CompletionQueue*>(beside.get()), true);
+  REQUIRE(ibv().get_cq_event(channel.get(), &told, &mark) == 0);
+  lock.unlock();
+  ibv().ack_cq_events(told, 1);
+  CHECK(told == beside.get());
+  CHECK(::poll(&waiting, 1, 0) == 0);
+
+  // It rang, and lost its CPU before it said for which queue.
+  REQUIRE(::ibv_req_notify_cq(held.get(), 0) == 0);
+  lock.lock(peer);
+  REQUIRE(queue.events->pipe.ring());
+  std::thread going_on{[&] {
+    std::this_thread::sleep_for(50ms);
+    soft::announce(queue.shared->notify, [] { return true; });
+    lock.unlock();
+  }};
+  REQUIRE(ibv().get_cq_event(channel.get(), &told, &mark) == 0);
+  going_on.join();
+  ibv().ack_cq_events(told, 1);
+  CHECK(told == held.get());
+  CHECK(::poll(&waiting, 1, 0) == 0);
 }

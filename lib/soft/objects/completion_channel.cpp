@@ -2,8 +2,12 @@
 // Channels, arming, and the events that come out.
 #include <soft/objects/completion_channel.hpp>
 
+#include <soft/objects/held_locks.hpp>
+#include <soft/platform/clock.hpp>
 #include <soft/platform/reason.hpp>
 #include <soft/segment/notify.hpp>
+
+#include <fcntl.h>
 
 #include <cerrno>
 #include <cstring>
@@ -23,6 +27,60 @@ void owe_event(CompletionQueue& queue) noexcept {
 [[nodiscard]] bool take_owed(CompletionQueue& queue) noexcept {
   std::lock_guard const guard{queue.lock};
   return queue.owes_event.exchange(false);
+}
+
+/// What a token stands for. Held: a peer has the lock of a queue, and no other has an event.
+enum class Search : std::uint8_t { none, held, one };
+
+/// Takes the next event; with `may_guess` of a queue whose lock is held, which may have none. One
+/// too many is harmless to programs that poll until nothing is there, and arm again.
+Search find_event(CompletionChannel& channel, bool may_guess, CompletionQueue*& told) noexcept {
+  std::lock_guard const guard{channel.mutex};  // no queue is destroyed meanwhile
+  auto const& claimant = Context::of(channel.context).claimant;
+  CompletionQueue* held = nullptr;
+  told = nullptr;
+  for (std::size_t i = 0; i < channel.queues.size() && told == nullptr; ++i) {
+    auto& queue = *channel.queues[channel.next++ % channel.queues.size()];
+    bool is_told = take_owed(queue);
+    // Under the lock: the completion was published before its producer let go.
+    auto& lock = queue.shared->lock;
+    if (lock.lock_in_time(claimant)) {
+      RobustGuard const producers{lock, std::adopt_lock};
+      bool const was_announced = take_announcement(queue.shared->notify);
+      if (is_told) disarm(queue.shared->notify);
+      if (was_announced && is_told) channel.pipe.take_back();  // one event, two tokens
+      is_told = is_told || was_announced;
+    } else if (!is_told) {
+      held = &queue;
+    }
+    if (is_told) told = &queue;
+  }
+  if (told == nullptr && held == nullptr) return Search::none;
+  if (told == nullptr && !may_guess) return Search::held;
+  if (told == nullptr) {
+    (void)channel.pipe.ring();  // the token may be of another queue
+    told = held;
+  }
+  {
+    std::lock_guard const polling{told->lock};
+    told->is_told = has_unpolled(*told, false);
+  }
+  ++told->events_reported;
+  return Search::one;
+}
+
+/// Who rings holds the lock of its queue, and may lose its CPU to the thread that it wakes. So a
+/// channel that blocks waits until it goes on; some programs take no event too many, as perftest.
+Search find_event_of_holder(CompletionChannel& channel, CompletionQueue*& told) noexcept {
+  bool const may_wait = (::fcntl(channel.fd, F_GETFL) & O_NONBLOCK) == 0;
+  auto const end = now() + holder_patience;
+  auto found = Search::held;
+  while (found == Search::held) {
+    bool const is_last = !may_wait || now() >= end;
+    if (!is_last) rest_between_attempts();
+    found = find_event(channel, is_last, told);
+  }
+  return found;
 }
 
 }  // namespace
@@ -91,32 +149,13 @@ int get_cq_event(ibv_comp_channel* opened, ibv_cq** event, void** cq_context) no
   if (context.check_ours() != 0) return -1;
   // A token without an announced queue is of a producer that died, or of a queue that is gone.
   while (channel.pipe.take()) {
-    std::lock_guard const guard{channel.mutex};
-    for (std::size_t i = 0; i < channel.queues.size(); ++i) {
-      auto& queue = *channel.queues[channel.next++ % channel.queues.size()];
-      bool const is_owed = take_owed(queue);
-      // Under the lock: the completion was published before its producer let go.
-      auto& lock = queue.shared->lock;
-      if (lock.lock_in_time(context.claimant)) {
-        RobustGuard const producers{lock, std::adopt_lock};
-        bool const was_announced = take_announcement(queue.shared->notify);
-        if (!was_announced && !is_owed) continue;
-        if (is_owed) disarm(queue.shared->notify);
-        if (was_announced && is_owed) channel.pipe.take_back();  // one event, two tokens
-      } else if (!is_owed) {
-        // A stopped peer holds it: whether there is an event cannot be known. One too many
-        // is harmless: the program polls and arms again. The token may be of another queue.
-        (void)channel.pipe.ring();
-      }
-      {
-        std::lock_guard const polling{queue.lock};
-        queue.is_told = has_unpolled(queue, false);
-      }
-      ++queue.events_reported;
-      *event = &queue;
-      *cq_context = queue.cq_context;
-      return 0;
-    }
+    CompletionQueue* told = nullptr;
+    auto found = find_event(channel, false, told);
+    if (found == Search::held) found = find_event_of_holder(channel, told);
+    if (found == Search::none) continue;
+    *event = told;
+    *cq_context = told->cq_context;
+    return 0;
   }
   return -1;
 }

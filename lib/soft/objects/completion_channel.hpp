@@ -22,8 +22,9 @@ struct CompletionChannel : ibv_comp_channel {
 
 [[nodiscard]] ibv_comp_channel* create_comp_channel(ibv_context*) noexcept;
 int destroy_comp_channel(ibv_comp_channel*) noexcept;
-/// -1 with errno of read(2), or of Context::check_ours(). While a stopped peer holds the lock of a
-/// queue, that queue has an event: whether it does cannot be known.
+/// -1 with errno of read(2), or of Context::check_ours(). While a peer holds the lock of a queue, a
+/// channel that blocks waits for it, for holder_patience at most. Then, or at once where it does
+/// not block, that queue has an event: whether it does cannot be known.
 int get_cq_event(ibv_comp_channel*, ibv_cq** queue, void** cq_context) noexcept;
 void ack_cq_events(ibv_cq*, unsigned count) noexcept;
 
