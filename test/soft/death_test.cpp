@@ -178,7 +178,8 @@ TEST_CASE("two survivors of a third go on with each other", "[two_process]") {
       CHECK(party.drain());
       REQUIRE(other.wire().say());
       CHECK(other.exit_status() == 0);
+      // It may be connecting to this party still.
+      CHECK(victim.exit_status() == 128 + SIGKILL);
     }
-    CHECK(victim.exit_status() == 128 + SIGKILL);
   }
 }
