@@ -82,7 +82,8 @@ def by_pmix(*mpirun):
         return
     done = run(3, *mpirun, "--host", "one:1,other:2", "--mca", "oob_tcp_if_include", "lo", "--mca",
                "plm_rsh_agent", f"{sys.executable} {os.path.abspath(__file__)} as_agent", "-x",
-               "PMIX_MCA_gds=hash")  # servers of one host would share their memory
+               "PMIX_MCA_gds=hash",  # servers of one host would share their memory
+               "--mca", "rtc_hwloc_vmhole", "none")  # and daemons the file of its topology
     check_ring(3, done.returncode, done.stdout)
 
 
