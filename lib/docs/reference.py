@@ -35,7 +35,7 @@ TOPICS = {
     "launch": {"title": "Ranks that find each other", "says": "Seats, desks and rosters.",
                "first": "seat desk"},
     "observe": {"title": "Metrics", "says": "What a channel counts of its work."},
-    "doctor": {"title": "The doctor", "says": "The library lend-doctor: what keeps a process from RDMA."},
+    "doctor": {"title": "Examine a host", "says": "The library lend-doctor: what keeps a process from RDMA."},
     "soft": {"title": "Faults of the soft device", "says": "What goes wrong, and when, in a test."},
 }
 

@@ -88,6 +88,18 @@ def whole(output):
     check("each page has the version", all(f"lend {VERSION}</title>" in text or
                                            "<title>Search" in text for text in pages.values()
                                            if "<title>" in text))
+    heads = {path: text[:text.index("</head>")] for path, text in pages.items() if "</head>" in text}
+    titles = [re.search(r"<title>([^<]*)", head)[1] for head in heads.values()]
+    check(f"each of {len(titles)} pages has a title of its own",
+          len(titles) > 150 and len(titles) == len(set(titles)),
+          {title for title in titles if titles.count(title) > 1})
+    lacking_one = {path.name for path, head in heads.items()
+                   if not re.search(r'<meta name="description" content="(?!#)[^"]{12,}"', head)}
+    check("each page that has text is described", lacking_one == {"genindex.html", "search.html"},
+          lacking_one)
+    icons = [(path.parent / found[1]).is_file() if found else False for path, found in
+             ((path, re.search(r'rel="shortcut icon" href="([^"]*)"', head)) for path, head in heads.items())]
+    check("each page has an icon, which is there", all(icons))
     check("the search finds the guide first",
           "placeOf" in (output / "html/_static/language_data.js").read_text(encoding="utf-8"))
     check("the front page has three doors", pages[output / "html/index.html"].count("door docutils") == 3)
