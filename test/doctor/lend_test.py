@@ -165,7 +165,7 @@ def bench():
               0 < row["min_us"] <= row["p50_us"] <= row["p90_us"] <= row["max_us"] and row["p99_9_us"] is None and
               sum(count for _, count in row["histogram_ns"]) == 200, done)
         texts = [text.text for text in ElementTree.parse(svg).getroot().iter("{http://www.w3.org/2000/svg}text")]
-        check("its SVG has axes, a key, the host and the options", {"latency, us", "bytes of a message", "8 B", "write p50"}
+        check("its SVG has axes, a key, the host and the options", {"latency, us", "bytes of a message", "8 B", "write p50", "% of the rounds of 8 B"}
               <= set(texts) and any(socket.gethostname() in text and "memory own" in text for text in texts), texts)
         before = run("bench", "--svg", f"{folder}/none/a.svg")
         check("a file that cannot be made is found out first", before.returncode == 1 and before.stdout == "", before)

@@ -339,20 +339,6 @@ TEST_CASE("a latency's percentiles are exact, and its pictures have all rounds",
   CHECK(sum == 1000);
 }
 
-TEST_CASE("a picture has those percentiles alone that enough rounds make sure", "[tools]") {
-  tools::BenchRow row{.is_latency = true, .load = {"send", "scoped", 8, 0}};
-  auto const points = [&row](std::size_t rounds) {
-    row.rounds.assign(rounds, 10.0);
-    auto const svg = tools::svg_of({.device = "soft0"}, {&row, 1});
-    std::size_t found = 0;
-    for (auto at = svg.find("<circle"); at != svg.npos; at = svg.find("<circle", at + 1)) ++found;
-    return found;
-  };
-  CHECK(points(1000) == 2);
-  CHECK(points(100) == 1);  // of which ten are not slower than the 99th percentile
-  CHECK(points(5) == 0);
-}
-
 TEST_CASE("every code, status and finding has its section on the page of failures", "[tools]") {
   std::size_t names = 0;
   auto const check = [&](std::string_view name) {

@@ -49,7 +49,8 @@ struct BenchRun {
 
 /// Bars, some 20 lines; the last has what is slower than 99 % of the rounds.
 [[nodiscard]] std::string bars_of(BenchRow const& row);
-/// Percentiles of latencies, and bandwidths, against the size of messages. Source: W3C SVG 1.1.
+/// Percentiles of latencies, and bandwidths, against the size of messages; the distribution of the
+/// latencies of the smallest. Source: W3C SVG 1.1.
 [[nodiscard]] std::string svg_of(BenchRun const& run, std::span<BenchRow const> rows);
 /// The text form of HdrHistogram, in microseconds.
 /// Source: HdrHistogram, AbstractHistogram.outputPercentileDistribution().
