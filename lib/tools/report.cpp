@@ -101,28 +101,33 @@ std::string report_of(std::span<Finding const> findings, command::Look look, boo
 std::string plain_text_of(std::string_view markdown, std::size_t columns) {
   constexpr std::string_view quotation = "> ";
   std::string text, paragraph;
-  bool is_quotation = false;
-  auto const end_paragraph = [&] {
+  bool is_quotation = false, is_broken = false;
+  // Of a quotation whose lines are those of a program, all but the first are further in, as there.
+  auto const end_line = [&](bool will_go_on) {
     if (paragraph.empty()) return;
-    if (!text.empty()) text += '\n';
-    text += command::wrapped(is_quotation ? "    " : "", without_marks(paragraph),
-                             is_quotation ? 4 : 0, columns);
+    if (!text.empty() && !is_broken) text += '\n';
+    std::size_t const inset = is_quotation ? (is_broken ? 6 : 4) : 0;
+    text += command::wrapped(std::string(inset, ' '), without_marks(paragraph), inset, columns);
     paragraph.clear();
+    is_broken = will_go_on;
   };
   while (!markdown.empty()) {
     auto const end = std::min(markdown.find('\n'), markdown.size());
     auto line = markdown.substr(0, end);
     markdown.remove_prefix(std::min(end + 1, markdown.size()));
     if (line.empty()) {
-      end_paragraph();
+      end_line(false);
       continue;
     }
     is_quotation = line.starts_with(quotation);
     if (is_quotation) line.remove_prefix(quotation.size());
+    bool const is_broken_here = line.ends_with('\\');
+    if (is_broken_here) line.remove_suffix(1);
     if (!paragraph.empty()) paragraph += ' ';
     paragraph += line;
+    if (is_broken_here) end_line(true);
   }
-  end_paragraph();
+  end_line(false);
   return text;
 }
 

@@ -17,7 +17,8 @@ namespace lend::tools {
 [[nodiscard]] std::string report_of(std::span<Finding const> findings, command::Look look,
                                     bool verbose);
 
-/// Paragraphs and quotations of Markdown as plain text: wrapped, without its marks.
+/// Paragraphs and quotations of Markdown as plain text: wrapped, without its marks. A line that
+/// ends with a backslash is one of its own.
 [[nodiscard]] std::string plain_text_of(std::string_view markdown, std::size_t columns);
 
 }  // namespace lend::tools

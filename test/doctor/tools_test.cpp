@@ -196,6 +196,8 @@ TEST_CASE("a report begins with its conclusion and folds what was skipped", "[to
 TEST_CASE("a page's section is plain text, as wide as the terminal", "[tools]") {
   CHECK(tools::plain_text_of("Ends `by` [a\nlink](x.md#y), see.\n\n> It said: no\n> and more.\n",
                              20) == "Ends by a link, see.\n\n    It said: no and\n    more.\n");
+  CHECK(tools::plain_text_of("One.\n\n> failed:\n> no \\\n> do: try it\n> again\n\nTwo.\n", 80) ==
+        "One.\n\n    failed: no\n      do: try it again\n\nTwo.\n");
   CHECK(command::wrapped("  --é ", "two words", 6, 12) == "  --é two\n      words\n");
   CHECK(command::wrapped("", "unbreakable", 2, 5) == "unbreakable\n");
 }

@@ -71,7 +71,7 @@ def check_page(page, text):
             yield f"does not show {path} {name} as it is"
     if str(page).startswith("lib/guide/"):
         shown = [block for language, block in FENCE.findall(text) if not language]
-        shown += [block.replace("> ", "") for block in QUOTATION.findall(text)]
+        shown += [block.replace("> ", "").replace("\\\n", "\n") for block in QUOTATION.findall(text)]
         for block in (one for one in shown if not is_printed(one)):
             yield f"quotes what no test has seen: {block[:60]!r}"
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):

@@ -100,10 +100,10 @@ BAD_PAGES = [
     ("`lend-run --restart 3 ./a`\n", "names --restart in"),
     ("```sh\nmeson setup build -Dtest=false\n```\n", "names -Dtest,"),
 ]
-QUOTED = "```\nqueue_full: as many\n… requests … queue pair 17\n```\n> queue_full: as\n> many work\n"
+QUOTED = "```\nqueue_full: as many\n… requests … queue pair 17\n```\n> queue_full: as\n> many\\\n> work\n"
 BAD_QUOTATIONS = [(QUOTED.replace(*change), "quotes what no test has seen") for change in (
     ("as many", "so many"), ("queue_full: as many\n… requests", "requests\n… as many"),
-    ("many work", "much work"))]
+    ("> work", "> play"))]
 wrong = [f"a good page {words}" for words in check_page("lib/guide/x.md", QUOTED)]
 wrong += [f"a good page {words}" for words in check_page("README.md", SHOWN + '`nobody` "in vain"' + "\n```\n" + "x" * 101 + "\n```" + "\n" * 99)]
 for text, expected in BAD_PAGES:
