@@ -29,6 +29,8 @@ Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domai
                                                    std::uint32_t sends, std::uint32_t receives) {
   ChannelOptions of_channel;
   of_channel.wait = options.wait;
+  of_channel.wait_set = options.wait_set;
+  of_channel.tag = options.tag;
   of_channel.keep_alive = options.keep_alive;
   auto& of_queue_pair = of_channel.queue_pair;
   of_queue_pair.connection = options.connection;
@@ -38,7 +40,9 @@ Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domai
   // Each send has its receive: a peer without one breaks the rules.
   of_queue_pair.receiver_not_ready_retries = 0;
   LEND_TRY(channel, channel::Preparing::prepare(domain, of_channel, {}, 1s));
-  PreparedReceives prepared{std::move(channel)};
+  auto const wait =
+      options.wait_set == nullptr ? options.wait : channel::SetAccess{*options.wait_set}.how();
+  PreparedReceives prepared{std::move(channel), wait};
   prepared.handles.reserve(receives);
   return prepared;
 }
@@ -218,18 +222,44 @@ Result<bool> ChannelLine::is_over(std::uint32_t place) noexcept {
 
 Result<bool> ChannelLine::poll() noexcept {
   if (!channel_) return false;
-  LEND_TRY(has_news, channel_->poll());
+  LEND_TRY(has_news, is_in_set() ? poll_in_set() : channel_->poll());
   has_just_polled_ = has_news;  // which has next() called until nothing more has come
   if (has_news) take_sends();
   return has_news;
 }
 
+Result<bool> ChannelLine::poll_in_set() noexcept {
+  LEND_TRYV(without_value(inside_.poll_set()));
+  // Not whether this poll found it: another may have, of any call on the set.
+  auto const is_over = [](std::optional<PendingWork> const& work) {
+    return work && HandleAccess::is_worth_a_poll(*work);
+  };
+  return channel_->first_cause() != nullptr ||
+         (!posted_.is_empty() && inside_.is_over(receives_[posted_.front()])) ||
+         messages_sent_ - messages_in_flight() != messages_done_ ||
+         (!words_.is_empty() && !has_failed_words_ && is_over(words_.front().handle)) ||
+         std::ranges::any_of(reads_, is_over);
+}
+
+bool ChannelLine::is_in_set() const noexcept {
+  return inside_.state().progress.set() != nullptr;
+}
+
+Result<void> ChannelLine::check_alone() const noexcept {
+  if (!channel_) return ended();
+  if (!is_in_set()) return success();
+  return Error{Errc::invalid_argument,
+               "this transport belongs to a WaitSet, which says for all its transports what has "
+               "news, and has their descriptor: ask the set"};
+}
+
 Result<bool> ChannelLine::arm() noexcept {
+  LEND_TRYV(check_alone());
   return channel_->arm();
 }
 
 Result<int> ChannelLine::descriptor() const noexcept {
-  if (!channel_) return ended();
+  LEND_TRYV(check_alone());
   return channel_->descriptor();
 }
 

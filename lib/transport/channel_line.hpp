@@ -27,6 +27,7 @@ namespace lend::transport {
 /// A channel that is not connected yet, and its receives.
 struct PreparedReceives {
   PreparedChannel channel;
+  Wait wait{};                         // of the options, or of the set
   std::vector<PendingWork> handles{};  // by slot
 
   /// Room for so many sends and their words, and for so many receives; posts none.
@@ -64,6 +65,8 @@ class ChannelLine : public Line, protected LentReads {
   ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages);
 
   [[nodiscard]] bool is_closed() const noexcept { return !channel_; }
+  /// Of a line that is not closed.
+  [[nodiscard]] bool is_in_set() const noexcept;
   /// What a line says that is_closed().
   [[nodiscard]] static Error ended() noexcept;
   [[nodiscard]] PollingScope& scope() noexcept { return *scope_; }
@@ -116,6 +119,9 @@ class ChannelLine : public Line, protected LentReads {
     std::optional<PendingWork> handle{};
     bool is_awaited = false;
   };
+  [[nodiscard]] Result<void> check_alone() const noexcept;
+  /// As poll(); true also where another poll of the set found it.
+  [[nodiscard]] Result<bool> poll_in_set() noexcept;
   [[nodiscard]] bool finds_room_for(WordKind kind) noexcept;
   [[nodiscard]] std::uint32_t messages_in_flight() const noexcept;
   void count_done() noexcept { messages_done_ = messages_sent_ - messages_in_flight(); }

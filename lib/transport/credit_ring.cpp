@@ -13,9 +13,9 @@ namespace {
 
 class RingPreparing final : public transport::Preparing {
  public:
-  RingPreparing(ProtectionDomain const& domain, transport::Terms const& ours, Wait wait,
+  RingPreparing(ProtectionDomain const& domain, transport::Terms const& ours,
                 transport::PreparedReceives receives, MemoryRegion ring)
-      : Preparing{domain, ours, wait, std::move(receives)}, ring_{std::move(ring)} {}
+      : Preparing{domain, ours, std::move(receives)}, ring_{std::move(ring)} {}
 
  private:
   Result<std::unique_ptr<transport::Line>> connect_line(transport::Way way,
@@ -60,8 +60,8 @@ Result<PreparedCreditRing> CreditRing::prepare(ProtectionDomain const& domain,
   for (std::uint32_t slot = 0; slot < count; ++slot) {
     LEND_TRYV(receives.post(Receive::only_immediate()));
   }
-  return PreparedCreditRing{std::make_unique<RingPreparing>(domain, terms, options.wait,
-                                                            std::move(receives), std::move(ring))};
+  return PreparedCreditRing{
+      std::make_unique<RingPreparing>(domain, terms, std::move(receives), std::move(ring))};
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
 }

@@ -63,7 +63,7 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
       .receive_lent_bytes_max = ours_.lent_bytes_max,
       .window = ours_.window,
       .hold_max = ours_.window - ours_.window / 4,
-      .wait = wait_,
+      .wait = receives_.wait,
   };
   limits.hold_bytes_max = ours_.ring_bytes > 0
                               ? ours_.ring_bytes / 4

@@ -42,8 +42,8 @@ class Preparing {
   [[nodiscard]] Result<std::unique_ptr<End>> connect(Way way, std::span<std::byte const> theirs);
 
  protected:
-  Preparing(ProtectionDomain const& domain, Terms const& ours, Wait wait, PreparedReceives receives)
-      : domain_{domain}, ours_{ours}, wait_{wait}, receives_{std::move(receives)} {}
+  Preparing(ProtectionDomain const& domain, Terms const& ours, PreparedReceives receives)
+      : domain_{domain}, ours_{ours}, receives_{std::move(receives)} {}
 
   /// The line to a peer with these terms, which fit.
   [[nodiscard]] virtual Result<std::unique_ptr<Line>> connect_line(Way way,
@@ -60,7 +60,6 @@ class Preparing {
 
   ProtectionDomain domain_;
   Terms ours_;
-  Wait wait_;
   TransportTerms encoded_ = encode(ours_);
   PreparedReceives receives_;
 };

@@ -304,7 +304,8 @@ Result<bool> ReadLine::poll() noexcept {
   if (is_closed()) return false;
   auto const in_flight = sends_in_flight();
   LEND_TRY(has_come, ChannelLine::poll());
-  if (!has_come) return wrong_.has_value();
+  // In a set another poll may have found what was read.
+  if (!has_come && !is_in_set()) return wrong_.has_value();
   take_news();
   // A note that only announces is no news: what it announces is.
   bool const is_acknowledged = sends_in_flight() < in_flight;

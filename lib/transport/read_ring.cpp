@@ -14,9 +14,9 @@ using NoteBuffers = transport::Buffers;
 
 class ReadPreparing final : public transport::Preparing {
  public:
-  ReadPreparing(ProtectionDomain const& domain, transport::Terms const& ours, Wait wait,
+  ReadPreparing(ProtectionDomain const& domain, transport::Terms const& ours,
                 transport::PreparedReceives receives, MemoryRegion ring, NoteBuffers notes)
-      : Preparing{domain, ours, wait, std::move(receives)},
+      : Preparing{domain, ours, std::move(receives)},
         ring_{std::move(ring)},
         notes_{std::move(notes)} {}
 
@@ -63,8 +63,8 @@ Result<PreparedReadRing> ReadRing::prepare(ProtectionDomain const& domain,
   for (std::uint32_t slot = 0; slot < notes.count(); ++slot) {
     LEND_TRYV(receives.post(notes.whole(slot)));
   }
-  return PreparedReadRing{std::make_unique<ReadPreparing>(
-      domain, terms, options.wait, std::move(receives), std::move(ring), std::move(notes))};
+  return PreparedReadRing{std::make_unique<ReadPreparing>(domain, terms, std::move(receives),
+                                                          std::move(ring), std::move(notes))};
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
 }

@@ -15,9 +15,9 @@ using transport::Buffers;
 
 class BufferPreparing final : public transport::Preparing {
  public:
-  BufferPreparing(ProtectionDomain const& domain, transport::Terms const& ours, Wait wait,
+  BufferPreparing(ProtectionDomain const& domain, transport::Terms const& ours,
                   transport::PreparedReceives receives, Buffers buffers)
-      : Preparing{domain, ours, wait, std::move(receives)}, buffers_{std::move(buffers)} {}
+      : Preparing{domain, ours, std::move(receives)}, buffers_{std::move(buffers)} {}
 
  private:
   Result<std::unique_ptr<transport::Line>> connect_line(transport::Way way,
@@ -55,8 +55,8 @@ Result<PreparedSendReceive> SendReceive::prepare(ProtectionDomain const& domain,
   for (std::uint32_t slot = 0; slot < buffers.count(); ++slot) {
     LEND_TRYV(receives.post(buffers.whole(slot)));
   }
-  return PreparedSendReceive{std::make_unique<BufferPreparing>(
-      domain, terms, options.wait, std::move(receives), std::move(buffers))};
+  return PreparedSendReceive{
+      std::make_unique<BufferPreparing>(domain, terms, std::move(receives), std::move(buffers))};
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
 }

@@ -80,6 +80,8 @@ Result<Terms> terms_of(TransportOptions const& options, TransportKind kind) {
   auto const invalid = [](std::string const& what) {
     return Error{Errc::invalid_argument, "the transport was refused: " + what};
   };
+  if (kind == TransportKind::memory && options.wait_set != nullptr)
+    return invalid("one within a process is of no WaitSet, which polls a device");
   auto const& defaults = has_ring(kind) ? of_ring : of_buffers;
   Terms terms{
       .kind = kind,

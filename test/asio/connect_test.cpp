@@ -95,6 +95,23 @@ TEST_CASE("where no peer listens the stream is not open and says why", "[asio]")
   CHECK(code == net::error::bad_descriptor);
 }
 
+TEST_CASE("a stream of a WaitSet, which another thread would make, is refused", "[asio]") {
+  auto set = must(WaitSet::create(open_test_device()));
+  asio::ConnectOptions options;
+  options.transport.wait_set = &set;
+  net::io_context io;
+  std::optional<asio::stream> made;
+  error_code code;
+  asio::async_connect(io.get_executor(), "127.0.0.1:1", domain_of_test(), options,
+                      [&](error_code failed, asio::stream stream) {
+                        code = failed;
+                        made = std::move(stream);
+                      });
+  run(io);
+  CHECK(code == error_code{static_cast<int>(Errc::invalid_argument), asio::category()});
+  CHECK(made.value().last_error().value().message().find("WaitSet") != std::string::npos);
+}
+
 TEST_CASE("messages connect and are accepted beside streams, and say why there are none",
           "[asio]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;

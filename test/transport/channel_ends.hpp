@@ -53,20 +53,26 @@ std::pair<Kind, Kind> ends(TransportOptions const& of_a = {}, TransportOptions c
 
 /// The kinds as values, for tests that take turns.
 struct ChannelKind {
+  using AnyEnds = Result<std::pair<AnyTransport, AnyTransport>>;
   char const* name;
-  Result<std::pair<AnyTransport, AnyTransport>> (*try_ends)(ProtectionDomain const&,
-                                                            TransportOptions const&);
+  AnyEnds (*try_ends)(ProtectionDomain const&, TransportOptions const&);
+  AnyEnds (*try_unlike_ends)(ProtectionDomain const&, TransportOptions const&,
+                             TransportOptions const&);
 };
 template <class Kind>
-Result<std::pair<AnyTransport, AnyTransport>> try_any_ends(ProtectionDomain const& domain,
-                                                           TransportOptions const& options) {
-  LEND_TRY(both, try_ends<Kind>(domain, options, options));
+ChannelKind::AnyEnds try_unlike_ends(ProtectionDomain const& domain, TransportOptions const& of_a,
+                                     TransportOptions const& of_b) {
+  LEND_TRY(both, try_ends<Kind>(domain, of_a, of_b));
   return std::pair{AnyTransport{std::move(both.first)}, AnyTransport{std::move(both.second)}};
 }
+template <class Kind>
+ChannelKind::AnyEnds try_any_ends(ProtectionDomain const& domain, TransportOptions const& options) {
+  return try_unlike_ends<Kind>(domain, options, options);
+}
 inline constexpr ChannelKind channel_kinds[] = {
-    {"SendReceive", &try_any_ends<SendReceive>},
-    {"CreditRing", &try_any_ends<CreditRing>},
-    {"ReadRing", &try_any_ends<ReadRing>},
+    {"SendReceive", &try_any_ends<SendReceive>, &try_unlike_ends<SendReceive>},
+    {"CreditRing", &try_any_ends<CreditRing>, &try_unlike_ends<CreditRing>},
+    {"ReadRing", &try_any_ends<ReadRing>, &try_unlike_ends<ReadRing>},
 };
 
 /// An end that polls the other, too, where one thread has both: a ReadRing's messages go only while

@@ -97,7 +97,8 @@ class basic_acceptor {
   auto accept(Token& token) {
     return implementation::begin_making<Connection, Held>(
         set_up_, executor_, Deadline::never(), implementation::Keeps::no,
-        [parts = parts_](Deadline deadline) {
+        [parts = parts_](Deadline deadline) -> Result<AnyTransport> {
+          LEND_TRYV(implementation::check_alone(parts->options));
           return parts->listener.accept(parts->domain, parts->options, deadline);
         },
         token);
@@ -131,7 +132,8 @@ auto connect(boost::asio::any_io_executor const& executor, std::string address,
   return begin_making<Connection, Held>(
       std::make_shared<SetUp>(context), executor, deadline, Keeps::yes,
       [address = std::move(address), domain = std::move(domain),
-       options = std::move(options)](Deadline until) {
+       options = std::move(options)](Deadline until) -> Result<AnyTransport> {
+        LEND_TRYV(check_alone(options.transport));
         return connect_transport(address, domain, options.transport, until, options.exchange);
       },
       token);

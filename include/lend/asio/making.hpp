@@ -31,6 +31,14 @@ namespace lend::asio::implementation {
   return options;
 }
 
+/// A set's thread makes and uses all that is of the set, and these are made on another.
+[[nodiscard]] inline Result<void> check_alone(TransportOptions const& options) {
+  if (options.wait_set == nullptr) return success();
+  return Error{Errc::invalid_argument,
+               "Boost.Asio's streams and messages are of no WaitSet: leave "
+               "TransportOptions::wait_set null"};
+}
+
 /// `Connection` is what the handler is given, made of a `Held`, which is made of a transport.
 /// `Make` is called with a Deadline and makes that.
 template <class Connection, class Held, class Make, class Handler, class Executor>

@@ -17,6 +17,8 @@
 
 namespace lend {
 
+class WaitSet;
+
 /// The numbers go over the wire.
 enum class TransportKind : std::uint8_t {
   automatic = 0,     ///< credit_ring where the device has immediates, else send_receive
@@ -28,6 +30,7 @@ enum class TransportKind : std::uint8_t {
 
 /// Sizes that this end chooses as the receiver; the peer chooses those of the other direction. 0:
 /// the default of the kind.
+/// Borrows: `wait_set`, until the transport is prepared.
 struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
   /// Messages that the peer may have under way: 4 to 512, a multiple of 4. Default 32; of a ring
@@ -50,6 +53,11 @@ struct TransportOptions {
   /// LEND_KEEP_ALIVE; 1 s.
   std::optional<std::chrono::nanoseconds> keep_alive{};
   Wait wait = Wait::adaptive;
+  /// Which the transport joins, with `wait` of the set; one thread, the set's, uses all its
+  /// transports. The set lists it by `tag`, as a channel: then try_receive() until nothing is
+  /// there, and send what found no room. Its arm() and descriptor() refuse: ask the set.
+  WaitSet* wait_set = nullptr;
+  std::uint64_t tag = 0;  ///< what the set calls the transport
   ConnectionOptions connection{};
 };
 

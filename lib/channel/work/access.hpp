@@ -41,6 +41,18 @@ class ChannelAccess {
     static_cast<void>(state_->poll());
   }
 
+  /// Polls all queues of its set, and lists nothing: news stay for the set. Whether anything came.
+  [[nodiscard]] Result<bool> poll_set() const noexcept {
+    auto& set = *state_->progress.set();
+    SetState::Use const use{set};
+    return set.poll_without_list();
+  }
+  /// Whether that receive has ended, as far as is known without a poll.
+  [[nodiscard]] bool is_over(SlotId id) const noexcept {
+    Slot const* const slot = state_->in_flight.find(id);
+    return slot == nullptr || slot->finished;
+  }
+
   enum class Found : std::uint8_t { taken, outstanding, neither };
   /// Takes the result of a receive that is known to have succeeded. `neither`: ask_for() has the
   /// error.
@@ -83,6 +95,7 @@ struct SetAccess {
  public:
   explicit SetAccess(WaitSet const& set) noexcept : state_{set.state()}, use_{state_} {}
 
+  [[nodiscard]] Wait how() const noexcept { return state_.how(); }
   /// As often its waits look before they yield.
   [[nodiscard]] std::uint32_t spins() const noexcept { return state_.plan.rule.spins; }
   /// As WaitSet::wait(), and as SetState::wait().
