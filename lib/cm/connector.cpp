@@ -207,7 +207,7 @@ Result<cm::Contract> Asking::establish(cm::CmEvent const& answer) {
       cm::refuse(*link().id, {.by_program = false, .reason = contract.error().message()});
     return contract;
   }
-  LEND_TRYV(cm::make_ready(*link().id, queue_pair(), cm::Side::connects));
+  LEND_TRYV(cm::make_ready(*link().id, queue_pair(), contract.value().traffic_class));
   if (!established && rdma_establish(link().id.get()) != 0)
     return Error::from_errno(Errc::peer_lost, step() + " by rdma_establish", errno);
   return contract;

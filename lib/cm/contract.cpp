@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // 24 bytes, big-endian, then the program's own: magic u32 · version u8 · kind u8 · length of the
-// program's bytes u8 · zero u8 · send depth u32 · receive depth u32 · largest message u32 · CRC-32
+// program's bytes u8 · class u8 · send depth u32 · receive depth u32 · largest message u32 · CRC-32
 // of everything else. A refusal: magic u32 · version u8 · kind u8 · length of the reason u8 ·
 // its author u8 · CRC-32 of everything else · reason.
 #include <base/printable.hpp>
@@ -55,7 +55,7 @@ Result<std::vector<std::byte>> encode(ContractKind kind, Contract const& contrac
   writer.u8(version);
   writer.u8(static_cast<std::uint8_t>(kind));
   writer.u8(static_cast<std::uint8_t>(own.size()));
-  writer.u8(0);
+  writer.u8(contract.traffic_class);
   writer.u32(contract.send_depth);
   writer.u32(contract.receive_depth);
   writer.u32(contract.message_bytes_max);
@@ -71,8 +71,8 @@ Result<Contract> decode(ContractKind kind, std::span<std::byte const> bytes) {
   auto const version_read = reader.u8();
   auto const kind_read = reader.u8();
   auto const length = reader.u8();
-  auto const zero = reader.u8();
-  Contract contract{reader.u32(), reader.u32(), reader.u32(), {}};
+  auto const traffic_class = reader.u8();
+  Contract contract{reader.u32(), reader.u32(), reader.u32(), {}, traffic_class};
   auto const checksum = reader.u32();
   if (!reader.ok() || magic_read != magic)
     return foreign("is not lend's; both sides must use lend's rdma_cm connections");
@@ -84,7 +84,9 @@ Result<Contract> decode(ContractKind kind, std::span<std::byte const> bytes) {
     return foreign("is damaged: its length does not fit");
   if (checksum_of(bytes.first(contract_size + length), contract_size - checksum_size) != checksum)
     return foreign("is damaged: its checksum does not fit");
-  if (kind_read != static_cast<std::uint8_t>(kind) || zero != 0)
+  // The class of a request is that of its packets.
+  if (kind_read != static_cast<std::uint8_t>(kind) ||
+      (kind == ContractKind::request && traffic_class != 0))
     return foreign("is of kind " + std::to_string(kind_read) + ", which does not belong here");
   if (contract.send_depth == 0 || contract.receive_depth == 0 || contract.message_bytes_max == 0)
     return foreign("promises a depth or message size of 0");

@@ -23,6 +23,7 @@ struct Contract {
   std::uint32_t receive_depth = 0;
   std::uint32_t message_bytes_max = 0;
   std::vector<std::byte> private_data{};
+  std::uint8_t traffic_class = 0;  // of an answer: what the accepting end chose; 0: nothing
 };
 
 /// Errors:  invalid_argument  more private data than fits.

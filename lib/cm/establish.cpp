@@ -156,17 +156,19 @@ Result<void> take_address(QueuePairHandle& queue_pair, ibv_ah_attr const& addres
 }
 
 /// This end's class and level go with its packets, whatever the connection manager says.
-void apply_wishes(QueuePairHandle& queue_pair, ibv_qp_attr& attributes, Side side) {
+void apply_wishes(QueuePairHandle& queue_pair, ibv_qp_attr& attributes,
+                  std::optional<std::uint8_t> answered_class) {
   auto& terms = queue_pair.terms;
   auto& address = attributes.ah_attr;
   if (terms.from.service_level != verbs::Origin::usual) address.sl = terms.service_level;
-  if (terms.from.traffic_class != verbs::Origin::usual && address.is_global != 0)
-    address.grh.traffic_class = terms.traffic_class;
+  bool const has_own_class = terms.from.traffic_class != verbs::Origin::usual;
+  auto const peers_class = answered_class.value_or(address.grh.traffic_class);
+  bool const has_peers_class = !has_own_class && peers_class != 0;
+  if (address.is_global != 0 && (has_own_class || has_peers_class))
+    address.grh.traffic_class = has_own_class ? terms.traffic_class : peers_class;
   terms.service_level = address.sl;
   terms.traffic_class = address.grh.traffic_class;
-  bool const has_peers_class = side == Side::accepts && terms.traffic_class != 0 &&
-                               terms.from.traffic_class == verbs::Origin::usual;
-  if (has_peers_class) terms.from.traffic_class = verbs::Origin::peer;  // of its request
+  if (has_peers_class) terms.from.traffic_class = verbs::Origin::peer;
 }
 
 }  // namespace
@@ -238,14 +240,15 @@ Result<void> initialize(rdma_cm_id& id, QueuePairHandle const& queue_pair) {
   return verbs::apply_transition(queue_pair, transition, attributes);
 }
 
-Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair, Side side) {
+Result<void> make_ready(rdma_cm_id& id, QueuePairHandle& queue_pair,
+                        std::optional<std::uint8_t> answered_class) {
   if (queue_pair.domain->context->is_iwarp()) return success();
   ibv_qp_attr attributes;
   LEND_TRY(receiving,
            attributes_from(id, IBV_QPS_RTR, verbs::init_to_ready_to_receive.name, attributes));
   queue_pair.peer = peer_of(queue_pair, attributes);
   LEND_TRYV(take_address(queue_pair, attributes.ah_attr));
-  apply_wishes(queue_pair, attributes, side);
+  apply_wishes(queue_pair, attributes, answered_class);
   attributes.min_rnr_timer = queue_pair.times.receiver_not_ready_delay;
   // The accepting side has the peer's wishes here, which this device may not have.
   // Source: Linux drivers/infiniband/core/cm.c, cm_req_handler(), cm_init_qp_rtr_attr().

@@ -7,6 +7,7 @@
 #include <lend/cm/connection.hpp>
 #include <verbs/queue/adoption.hpp>
 
+#include <optional>
 #include <span>
 
 namespace lend::cm {
@@ -37,11 +38,13 @@ enum class Side : bool { connects, accepts };
 
 /// RESET to INIT, with the attributes of `id`.
 [[nodiscard]] Result<void> initialize(rdma_cm_id& id, verbs::QueuePairHandle const& queue_pair);
-/// INIT to RTS, with the attributes of `id`; nothing on iWARP, where the kernel does it.
+/// INIT to RTS, with the attributes of `id`; nothing on iWARP, where the kernel does it. An end
+/// without a class takes that of the answer, if it is not 0; one that accepts has none, and takes
+/// that of the request.
 /// Errors:  unsupported  the connection came by another address than the one chosen.
 /// Source:  rdma_init_qp_attr(3); tried on siw, which disconnects if the program sets RTS itself.
 [[nodiscard]] Result<void> make_ready(rdma_cm_id& id, verbs::QueuePairHandle& queue_pair,
-                                      Side side);
+                                      std::optional<std::uint8_t> answered_class);
 
 /// The connection that `last`, its event, finished.
 [[nodiscard]] CmConnection completed(Side side, CmLink link, PreparedQueuePair queue_pair,

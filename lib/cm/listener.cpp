@@ -128,10 +128,14 @@ Result<CmRequest::State::Answer> CmRequest::State::prepare(
     PreparedQueuePair& queue_pair, std::span<std::byte const> private_data) {
   LEND_TRY(handle, cm::usable(queue_pair));
   LEND_TRYV(cm::check_device(*link.id, *handle));
-  LEND_TRY(message, cm::encode(cm::ContractKind::answer, cm::contract_of(*handle, private_data)));
+  auto contract = cm::contract_of(*handle, private_data);
+  auto const& terms = handle->terms;
+  if (terms.from.traffic_class != verbs::Origin::usual)
+    contract.traffic_class = terms.traffic_class;
+  LEND_TRY(message, cm::encode(cm::ContractKind::answer, contract));
   LEND_TRY(watch, cm::Watch::of(link.events));
   LEND_TRYV(cm::initialize(*link.id, *handle));
-  LEND_TRYV(cm::make_ready(*link.id, *handle, cm::Side::accepts));
+  LEND_TRYV(cm::make_ready(*link.id, *handle, std::nullopt));
   return Answer{std::move(message), std::move(watch)};
 }
 

@@ -45,6 +45,15 @@ TEST_CASE("a contract is read as it was written, padding or not", "[cm]") {
   CHECK(read.receive_depth == written.receive_depth);
   CHECK(read.message_bytes_max == written.message_bytes_max);
   CHECK(read.private_data == written.private_data);
+  CHECK(read.traffic_class == 0);
+}
+
+TEST_CASE("the class of the accepting end goes with its answer", "[cm]") {
+  auto contract = some_contract();
+  contract.traffic_class = 106;
+  auto const message = must(encode(cm::ContractKind::answer, contract));
+
+  CHECK(must(decode(cm::ContractKind::answer, message)).traffic_class == 106);
 }
 
 TEST_CASE("a contract fits the smallest field of any fabric", "[cm]") {
@@ -92,7 +101,7 @@ TEST_CASE("an undamaged contract that cannot be kept is refused", "[cm]") {
     auto const field = GENERATE(std::size_t{8}, std::size_t{12}, std::size_t{16});
     std::fill_n(message.begin() + std::ptrdiff_t(field), 4, std::byte{0});
   }
-  SECTION("a byte kept for later versions") {
+  SECTION("a class, which its packets have") {
     message[7] = std::byte{1};
   }
   SECTION("more bytes of the program's own than there may be") {

@@ -46,13 +46,17 @@ Error refusal(Host const& host, ConnectionOptions const& options = {}) {
 
 }  // namespace
 
-TEST_CASE("by rdma_cm each side has its own class, else that of the side that connects", "[cm]") {
+TEST_CASE("by rdma_cm each side has its own class, else that of its peer", "[cm]") {
   Host const host;
   auto both = connect(host, {}, {.service_level = 3, .traffic_class = 106});
   CHECK(both.connecting.grh.traffic_class == 106);
   CHECK(both.accepting.grh.traffic_class == 106);  // the request carries it
   CHECK(both.connecting.sl == 3);
   CHECK(both.accepting.sl == 0);
+
+  both = connect(host, {.traffic_class = 26}, {});
+  CHECK(both.connecting.grh.traffic_class == 26);  // the answer carries it
+  CHECK(both.accepting.grh.traffic_class == 26);
 
   both = connect(host, {.service_level = 4, .traffic_class = 26}, {.traffic_class = 106});
   CHECK(both.connecting.grh.traffic_class == 106);

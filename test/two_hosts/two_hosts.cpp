@@ -88,10 +88,10 @@ bool is_possible(Way way) {
                              : context.capabilities().endpoints;
 }
 
-HostEnd meet(Way way) {
+HostEnd meet(Way way, ChannelOptions const& options) {
   Context context = open_test_device();
   ProtectionDomain domain = must(context.allocate_protection_domain());
-  PreparedChannel prepared = must(prepare_channel(domain, {}));
+  PreparedChannel prepared = must(prepare_channel(domain, options));
   Channel channel = way == Way::rdma_cm ? meet_by_cm(wire(), std::move(prepared))
                                         : meet_by_network(std::move(prepared));
   REQUIRE(wire().say());

@@ -33,7 +33,7 @@ struct HostEnd {
 };
 
 /// Both hosts call this; each gets its end of one channel.
-[[nodiscard]] HostEnd meet(Way way);
+[[nodiscard]] HostEnd meet(Way way, ChannelOptions const& options = {});
 
 /// Tells the peer of `mine` and returns what it tells.
 [[nodiscard]] RemoteRegion swap_regions(MemoryRegion const& mine);

@@ -27,7 +27,8 @@ struct ConnectionOptions {
   /// Payload of a packet, at most: 256, 512, 1024, 2048 or 4096, not above the port's; LEND_MTU;
   /// the port's. Of both ends the smaller one applies.
   std::optional<std::uint32_t> mtu_bytes{};
-  /// 0 to 15: InfiniBand's SL, the priority of Ethernet; LEND_SERVICE_LEVEL; the peer's, or 0.
+  /// 0 to 15: InfiniBand's SL, the priority of Ethernet; LEND_SERVICE_LEVEL; the peer's, but not by
+  /// rdma_cm; or 0.
   std::optional<std::uint8_t> service_level{};
   /// Of IPv6 and RoCE v2: DSCP · 4 + ECN; LEND_TRAFFIC_CLASS; the peer's, or 0. So one end that
   /// chooses is enough; where both do, each has its own.
