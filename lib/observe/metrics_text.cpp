@@ -182,8 +182,15 @@ void add_tallies(MetricsText& text, observe::Tallies const& its) {
   text.add({{"direction", "sent"}}, its.sent_bytes);
   text.add({{"direction", "received"}}, its.received_bytes);
   text.begin({Kind::counter, "lend_group_calls", "Calls of groups that ended."});
-  text.add({{"result", "succeeded"}}, its.succeeded);
-  text.add({{"result", "failed"}}, its.failed);
+  for (std::size_t i = 0; i < its.calls.size(); ++i) {
+    auto const& [succeeded, failed] = its.calls[i];
+    if (succeeded + failed == 0) continue;
+    text.add({{"call", observe::call_names[i]}, {"result", "succeeded"}}, succeeded);
+    text.add({{"call", observe::call_names[i]}, {"result", "failed"}}, failed);
+  }
+  text.begin({Kind::counter, "lend_listener_clients", "Clients of listeners, by how they ended."});
+  for (std::size_t i = 0; i < its.clients.size(); ++i)
+    text.add({{"result", observe::client_ends[i]}}, its.clients[i]);
 }
 
 }  // namespace

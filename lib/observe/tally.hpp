@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a transport or a group counts where LEND_METRICS asks for it. The thread of that.
+// What a transport, a group or a listener counts where LEND_METRICS asks for it. Its thread.
 #pragma once
 
 #include <lend/base/export.hpp>
@@ -36,8 +36,12 @@ class Tally {
     count(counted_.received);
     count(counted_.received_bytes, bytes);
   }
-  void succeed() noexcept { count(counted_.succeeded); }
-  void fail() noexcept { count(counted_.failed); }
+  /// A call of that number.
+  void succeed(std::size_t call) noexcept { count(counted_.calls[call].succeeded); }
+  void fail(std::size_t call) noexcept { count(counted_.calls[call].failed); }
+  void end_client(ClientEnd how) noexcept {
+    count(counted_.clients[static_cast<std::size_t>(how)]);
+  }
   /// What it has counted so far, in any thread.
   void add_to(Tallies& totals) const noexcept { totals += counted_; }
 

@@ -79,8 +79,10 @@ void Totals::add_counted(std::array<OperationMetrics, 5> const& from_operations,
 
 Tallies& Tallies::operator+=(Tallies const& other) noexcept {
   using Its = Tallies;
-  add_words(*this, other, &Its::sent, &Its::received, &Its::sent_bytes, &Its::received_bytes,
-            &Its::succeeded, &Its::failed);
+  add_words(*this, other, &Its::sent, &Its::received, &Its::sent_bytes, &Its::received_bytes);
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    add_words(calls[i], other.calls[i], &OfCall::succeeded, &OfCall::failed);
+  for (std::size_t i = 0; i < clients.size(); ++i) clients[i] += read_count(other.clients[i]);
   return *this;
 }
 

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lend::observe {
@@ -53,10 +54,26 @@ struct Series {
   Totals totals{};
 };
 
-/// Of any number of transports and groups.
+/// Calls of groups, by the number of their Collective.
+inline constexpr std::array<std::string_view, 15> call_names{
+    "barrier",    "broadcast", "gather",    "scatter",        "allgather",
+    "all_to_all", "reduce",    "allreduce", "reduce_scatter", "scan",
+    "exscan",     "gatherv",   "scatterv",  "allgatherv",     "all_to_allv"};
+
+/// How a listener's client ended: connected; refused by the program or its device; of another lend,
+/// user or secret, or one that does not fit; too slow.
+enum class ClientEnd : std::uint8_t { connected, failed, rejected, too_slow };
+inline constexpr std::array<std::string_view, 4> client_ends{"connected", "failed", "rejected",
+                                                             "too_slow"};
+
+/// Of any number of transports, groups and listeners.
 struct Tallies {
+  struct OfCall {
+    std::uint64_t succeeded = 0, failed = 0;
+  };
   std::uint64_t sent = 0, received = 0, sent_bytes = 0, received_bytes = 0;  // messages
-  std::uint64_t succeeded = 0, failed = 0;                                   // calls of groups
+  std::array<OfCall, call_names.size()> calls{};
+  std::array<std::uint64_t, client_ends.size()> clients{};
 
   Tallies& operator+=(Tallies const& other) noexcept;  ///< `other` may be counting
 };

@@ -99,10 +99,14 @@ void add_tallies(Table& table, Tallies const& now, Tallies const& before) {
               {.done = more(now.sent, before.sent) + more(now.received, before.received),
                .bytes = more(now.sent_bytes, before.sent_bytes) +
                         more(now.received_bytes, before.received_bytes)});
-  if (now.succeeded + now.failed != 0)
-    table.add(
-        "calls", {},
-        {.done = more(now.succeeded, before.succeeded), .failed = more(now.failed, before.failed)});
+  std::uint64_t calls = 0;
+  Work work;
+  for (std::size_t i = 0; i < now.calls.size(); ++i) {
+    calls += now.calls[i].succeeded + now.calls[i].failed;
+    work.done += more(now.calls[i].succeeded, before.calls[i].succeeded);
+    work.failed += more(now.calls[i].failed, before.calls[i].failed);
+  }
+  if (calls != 0) table.add("calls", {}, work);
 }
 
 }  // namespace

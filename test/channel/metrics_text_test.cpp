@@ -346,10 +346,17 @@ TEST_CASE("by LEND_METRICS groups count their calls, blocking and posted", "[obs
   });
   CHECK(more("succeeded") == 2 * 4);
   CHECK(more("failed") == 0);
+  CHECK(more("barrier") == 2 * 4);
+  on_each(ranks, [](Group& group) {
+    int value = 1;
+    expect(group.broadcast(0, std::span{&value, 1}, within(patience)));
+  });
+  CHECK(more("broadcast") == 2);
+  CHECK(more("succeeded") == 2 * 5);
 
   ranks.pop_back();
   CHECK(error_of(ranks[0].barrier(within(patience))) == Errc::peer_lost);
-  CHECK(more("succeeded") == 2 * 4);
+  CHECK(more("succeeded") == 2 * 5);
   CHECK(more("failed") == 1);
 
   // Between calls none fails.

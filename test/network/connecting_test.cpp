@@ -3,11 +3,15 @@
 // listener makes it wait. Method: both sides in one thread on loopback; listeners that stop, hang
 // up or send garbage after each frame of the exchange, played by hand.
 #include <lend/network/connecting.hpp>
+#include <lend/observe/metrics.hpp>
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "network/raw_peers.hpp"
 #include "network/station.hpp"
+#include "support/device_environment.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -112,6 +116,42 @@ TEST_CASE("a connecting that gave way to others comes again", "[network]") {
   auto const [near, far] = connect_by_turns(listener, connecting);
 
   CHECK(near.peer() == far.endpoint());
+}
+
+TEST_CASE("by LEND_METRICS a listener counts its clients, by how they ended", "[network]") {
+  if (cannot_connect()) return;
+  Station const station;
+  EnvironmentVariable const all{"LEND_METRICS", "1"};
+  auto const counted = [](std::string_view result) {
+    auto const text = metrics_text();
+    auto const sample = "lend_listener_clients_total{result=\"" + std::string{result} + "\"} ";
+    auto const at = text.find(sample);
+    REQUIRE(at != std::string::npos);
+    return std::stoi(text.substr(at + sample.size()));
+  };
+  auto const connected = counted("connected"), failed = counted("failed");
+  auto const rejected = counted("rejected"), too_slow = counted("too_slow");
+  {
+    auto listener = must(Listener::open("127.0.0.1:0"));
+    must(listener.begin([&](Arrival const& arrival) -> Result<PreparedChannel> {
+      if (arrival.id == 1) return Error{Errc::denied, "not you"};
+      return prepare_channel(station.domain, {});
+    }));
+    auto refused = begin(listener.address(), station);
+    auto garbage = dial(listener.address());
+    say(garbage, Bytes(100, std::byte{'l'}));
+    Result<std::optional<Channel>> end = std::optional<Channel>{};
+    while (end || counted("rejected") == rejected) {
+      CHECK_FALSE(must(listener.poll()).has_value());
+      if (end) end = refused.advance();
+    }
+    auto connecting = begin(listener.address(), station);
+    static_cast<void>(connect_by_turns(listener, connecting));
+  }
+  CHECK(counted("connected") == connected + 1);
+  CHECK(counted("failed") == failed + 1);
+  CHECK(counted("rejected") == rejected + 1);
+  CHECK(counted("too_slow") == too_slow);
 }
 
 TEST_CASE("a connecting whose time ends when it gave way learns why", "[network]") {

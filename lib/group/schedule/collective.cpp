@@ -1,28 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // How collectives are named.
 #include <group/schedule/collective.hpp>
+#include <observe/totals.hpp>
 
 namespace lend::group {
 
 std::string_view name_of(Collective collective) noexcept {
-  switch (collective) {
-    case Collective::barrier: return "barrier";
-    case Collective::broadcast: return "broadcast";
-    case Collective::gather: return "gather";
-    case Collective::scatter: return "scatter";
-    case Collective::allgather: return "allgather";
-    case Collective::all_to_all: return "all_to_all";
-    case Collective::reduce: return "reduce";
-    case Collective::allreduce: return "allreduce";
-    case Collective::reduce_scatter: return "reduce_scatter";
-    case Collective::scan: return "scan";
-    case Collective::exscan: return "exscan";
-    case Collective::gatherv: return "gatherv";
-    case Collective::scatterv: return "scatterv";
-    case Collective::allgatherv: return "allgatherv";
-    case Collective::all_to_allv: return "all_to_allv";
-  }
-  return "unknown call";
+  static_assert(static_cast<std::size_t>(Collective::all_to_allv) + 1 ==
+                observe::call_names.size());
+  return observe::call_names[static_cast<std::size_t>(collective)];
 }
 
 std::string text_of(Collective collective, std::uint64_t bytes) {

@@ -102,7 +102,7 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
     return polled;
   }
   if (is_new && short_calls_.run(team, call, deadline) == ShortCalls::Outcome::over) {
-    finish(team);
+    finish(team, call.collective);
     return success();
   }
   arrivals_.begin_waiting(deadline);
@@ -121,7 +121,7 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
     }
   }();
   if (done.has_value()) {
-    finish(team);
+    finish(team, call.collective);
     ongoing().end();
   } else if (!base::is_given_up(done.error())) {
     break_by(done.error());
@@ -176,7 +176,8 @@ std::optional<Error> GroupState::end_reads() noexcept {
 }
 
 void GroupState::break_by(Error const& error) noexcept {
-  if (tally_ && first_cause() == nullptr && ongoing().exists()) tally_->fail();
+  if (tally_ && first_cause() == nullptr && ongoing().exists())
+    tally_->fail(static_cast<std::size_t>(ongoing().call().collective));
   failure_.set(error);
   status_.set(RankStatus::State::broken);
   links_.end(failure_.last_message(ranks().rank), within(telling_bound));

@@ -140,10 +140,10 @@ class GroupState {
   [[nodiscard]] OngoingCall& ongoing() noexcept { return progress_.call(); }
   [[nodiscard]] OngoingCall const& ongoing() const noexcept { return progress_.call(); }
   [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
-  void finish(Membership const& team) noexcept {
+  void finish(Membership const& team, Collective collective) noexcept {
     if (team.is_whole) ++history_.finished;
     if (tally_) [[unlikely]]
-      tally_->succeed();
+      tally_->succeed(static_cast<std::size_t>(collective));
     status_.leave();
   }
   /// Between calls that wait for nothing: now and then takes what has come.

@@ -115,7 +115,7 @@ Result<void> GroupState::go_on() noexcept {
       LEND_TRY(is_over, progress_.advance());
       if (!is_over) return success();
     }
-    finish(ongoing().team());
+    finish(ongoing().team(), ongoing().call().collective);
     ongoing().end();
     posted_.end_front();
   }

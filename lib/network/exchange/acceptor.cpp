@@ -55,6 +55,7 @@ Result<Peer> Acceptor::accept(Greeting const& ours, Deadline deadline) {
       auto accepted = std::move(one.peer);
       poller_.forget(accepted.socket.fd.get());
       one.stage = Stage::closed;
+      admission_->note_connected();
       return accepted;
     }
     if (!deadline.has_passed()) continue;
@@ -160,6 +161,7 @@ std::optional<Acceptor::Connected> Acceptor::take_connected() {
   if (found == guests_.end()) return std::nullopt;
   Connected connected{found->id, std::move(found->offer)};
   guests_.erase(found);
+  admission_->note_connected();
   return connected;
 }
 

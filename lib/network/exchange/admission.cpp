@@ -22,6 +22,11 @@ bool has_newcomer(int listening) {
   return ::poll(&polled, 1, 0) > 0;
 }
 
+observe::ClientEnd end_by(StatusCode code) noexcept {
+  if (code == StatusCode::failed) return observe::ClientEnd::failed;
+  return code == StatusCode::too_slow ? observe::ClientEnd::too_slow : observe::ClientEnd::rejected;
+}
+
 }  // namespace
 
 std::string name_of(Socket const& client) {
@@ -37,6 +42,7 @@ Result<std::unique_ptr<Admission>> Admission::open(std::vector<Socket> listening
   LEND_TRY(poller, Poller::create());
   auto admission = std::make_unique<Admission>(std::move(listening), std::move(secret), purpose,
                                                limits, std::move(poller));
+  if (purpose == Purpose::connect) admission->tally_ = observe::Tally::if_asked();
   for (auto const& one : admission->listening_) {
     LEND_TRYV(admission->poller_.watch(one.fd.get(), EPOLLIN, &admission->listening_));
   }
@@ -244,6 +250,7 @@ Status Admission::on_frame(Client& one, Admit const& admit) {
 // ---- rejections ----
 
 void Admission::reject(Socket& socket, Sealing* sealing, StatusCode code, std::string clause) {
+  if (tally_) tally_->end_client(end_by(code));
   last_rejected_ = name_of(socket) + " " + clause;
   send_rejection(socket, Status{code, std::move(clause)}, sealing);
   socket.fd = base::UniqueFd{};

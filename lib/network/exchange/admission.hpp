@@ -5,6 +5,7 @@
 
 #include <network/wire/poller.hpp>
 #include <network/wire/talk.hpp>
+#include <observe/tally.hpp>
 
 #include <lend/base/deadline.hpp>
 #include <lend/base/export.hpp>
@@ -98,6 +99,10 @@ class Admission {
 
   /// Ends the connection with a client, and remembers why in last_rejected().
   LEND_EXPORT void reject(Socket& socket, Sealing* sealing, StatusCode code, std::string clause);
+  /// One that was handed on is connected.
+  void note_connected() noexcept {
+    if (tally_) tally_->end_client(observe::ClientEnd::connected);
+  }
   /// The last that was rejected, and why; empty: none since forget_rejected().
   [[nodiscard]] std::string const& last_rejected() const noexcept { return last_rejected_; }
   void forget_rejected() noexcept { last_rejected_.clear(); }
@@ -131,6 +136,7 @@ class Admission {
   Clock::time_point due_ = Clock::time_point::max();  // when the oldest has had its time
   Clock::time_point served_{};                        // the last time
   std::string last_rejected_{};
+  std::unique_ptr<observe::Tally> tally_{};  // null: none is asked, or ranks come
 };
 
 /// How others know the client: by its address, or at a local socket by its process.
