@@ -56,6 +56,7 @@ Result<void> PreparedReceives::post(Receive const& work) {
 ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages)
     : channel_{std::move(channel)},
       inside_{*channel_},
+      is_in_set_{inside_.state().progress.set() != nullptr},
       messages_max_{messages},
       receives_(receives.size()),
       posted_(receives.size()),
@@ -222,44 +223,26 @@ Result<bool> ChannelLine::is_over(std::uint32_t place) noexcept {
 
 Result<bool> ChannelLine::poll() noexcept {
   if (!channel_) return false;
-  LEND_TRY(has_news, is_in_set() ? poll_in_set() : channel_->poll());
+  LEND_TRY(has_news, is_in_set_ ? inside_.poll_in_set() : channel_->poll());
   has_just_polled_ = has_news;  // which has next() called until nothing more has come
   if (has_news) take_sends();
   return has_news;
 }
 
-Result<bool> ChannelLine::poll_in_set() noexcept {
-  LEND_TRYV(without_value(inside_.poll_set()));
-  // Not whether this poll found it: another may have, of any call on the set.
-  auto const is_over = [](std::optional<PendingWork> const& work) {
-    return work && HandleAccess::is_worth_a_poll(*work);
-  };
-  return channel_->first_cause() != nullptr ||
-         (!posted_.is_empty() && inside_.is_over(receives_[posted_.front()])) ||
-         messages_sent_ - messages_in_flight() != messages_done_ ||
-         (!words_.is_empty() && !has_failed_words_ && is_over(words_.front().handle)) ||
-         std::ranges::any_of(reads_, is_over);
-}
-
-bool ChannelLine::is_in_set() const noexcept {
-  return inside_.state().progress.set() != nullptr;
-}
-
 Result<void> ChannelLine::check_alone() const noexcept {
-  if (!channel_) return ended();
-  if (!is_in_set()) return success();
+  if (!is_in_set_) return success();
   return Error{Errc::invalid_argument,
                "this transport belongs to a WaitSet, which says for all its transports what has "
                "news, and has their descriptor: ask the set"};
 }
 
 Result<bool> ChannelLine::arm() noexcept {
-  LEND_TRYV(check_alone());
   return channel_->arm();
 }
 
 Result<int> ChannelLine::descriptor() const noexcept {
   LEND_TRYV(check_alone());
+  if (!channel_) return ended();
   return channel_->descriptor();
 }
 

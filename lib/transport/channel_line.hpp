@@ -48,6 +48,7 @@ class ChannelLine : public Line, protected LentReads {
     return messages_in_flight() + awaited_words_;
   }
   [[nodiscard]] Result<bool> poll() noexcept override;
+  [[nodiscard]] Result<void> check_alone() const noexcept override;
   [[nodiscard]] Result<bool> arm() noexcept override;
   [[nodiscard]] Result<int> descriptor() const noexcept override;
   [[nodiscard]] Deadline look_again() const noexcept override;
@@ -65,8 +66,6 @@ class ChannelLine : public Line, protected LentReads {
   ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages);
 
   [[nodiscard]] bool is_closed() const noexcept { return !channel_; }
-  /// Of a line that is not closed.
-  [[nodiscard]] bool is_in_set() const noexcept;
   /// What a line says that is_closed().
   [[nodiscard]] static Error ended() noexcept;
   [[nodiscard]] PollingScope& scope() noexcept { return *scope_; }
@@ -119,9 +118,6 @@ class ChannelLine : public Line, protected LentReads {
     std::optional<PendingWork> handle{};
     bool is_awaited = false;
   };
-  [[nodiscard]] Result<void> check_alone() const noexcept;
-  /// As poll(); true also where another poll of the set found it.
-  [[nodiscard]] Result<bool> poll_in_set() noexcept;
   [[nodiscard]] bool finds_room_for(WordKind kind) noexcept;
   [[nodiscard]] std::uint32_t messages_in_flight() const noexcept;
   void count_done() noexcept { messages_done_ = messages_sent_ - messages_in_flight(); }
@@ -129,6 +125,7 @@ class ChannelLine : public Line, protected LentReads {
 
   std::optional<Channel> channel_;  // none once it was closed
   channel::ChannelAccess inside_;   // its own
+  bool const is_in_set_;            // which then says what has news
   std::optional<PollingScope> scope_{};
   // Of messages, which need no handles: they are done in order. The channel's end ends it, too.
   channel::ScopeRecord messages_{};

@@ -330,6 +330,7 @@ Result<bool> End::poll() noexcept {
 }
 
 Result<bool> End::arm() noexcept {
+  LEND_TRYV(line_->check_alone());
   if (has_changed_) return false;
   if (broken_) return true;
   return line_->arm();

@@ -85,6 +85,9 @@ class Line {
 
   // As IsTransport.
   [[nodiscard]] virtual Result<bool> poll() noexcept = 0;
+  /// Whether it can be slept on alone.
+  /// Errors:  invalid_argument  it is of a set.
+  [[nodiscard]] virtual Result<void> check_alone() const noexcept { return success(); }
   [[nodiscard]] virtual Result<bool> arm() noexcept = 0;
   [[nodiscard]] virtual Result<int> descriptor() const noexcept = 0;
   [[nodiscard]] virtual Deadline look_again() const noexcept = 0;

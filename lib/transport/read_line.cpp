@@ -304,13 +304,12 @@ Result<bool> ReadLine::poll() noexcept {
   if (is_closed()) return false;
   auto const in_flight = sends_in_flight();
   LEND_TRY(has_come, ChannelLine::poll());
-  // In a set another poll may have found what was read.
-  if (!has_come && !is_in_set()) return wrong_.has_value();
+  if (!has_come) return has_just_gone_wrong();
   take_news();
   // A note that only announces is no news: what it announces is.
   bool const is_acknowledged = sends_in_flight() < in_flight;
   return std::exchange(has_news_, false) || is_acknowledged || std::exchange(is_word_due_, false) ||
-         wrong_.has_value();
+         has_just_gone_wrong();
 }
 
 }  // namespace lend::transport

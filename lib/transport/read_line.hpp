@@ -66,6 +66,10 @@ class ReadLine final : public ChannelLine {
     std::uint32_t cells = 0;
   };
 
+  [[nodiscard]] bool has_just_gone_wrong() noexcept {
+    return wrong_ && !std::exchange(is_wrong_told_, true);
+  }
+
   // ---- receiving ----
   /// Takes the notes that have come, READs what they announce, takes what was read and tells it.
   void take_news() noexcept;
@@ -111,6 +115,7 @@ class ReadLine final : public ChannelLine {
   std::uint32_t next_slot_ = 0, next_freed_ = 0;
   std::vector<std::uint32_t> ends_;  // of messages that came, by slot: positions
   bool has_news_ = false;
+  bool is_wrong_told_ = false;    // by poll()
   std::optional<Error> wrong_{};  // what ended it: what came before is taken first
   // What is poisoned for AddressSanitizer but for messages that are held, which are here by slot.
   std::vector<std::span<std::byte const>> lent_;

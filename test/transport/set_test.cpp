@@ -56,10 +56,11 @@ std::string heard(AnyTransport& by, AnyTransport& peer) {
 /// lives is news, too.
 struct Served {
   explicit Served(ChannelKind const& kind, std::size_t count, Wait how = Wait::adaptive,
-                  std::chrono::nanoseconds keep_alive = {})
+                  std::chrono::nanoseconds keep_alive = {}, std::uint64_t lent_bytes_max = 0)
       : set{must(WaitSet::create(context, how))} {
     for (std::size_t tag = 0; tag < count; ++tag) {
-      TransportOptions const in_set{.keep_alive = keep_alive, .wait_set = &set, .tag = tag};
+      TransportOptions const in_set{
+          .lent_bytes_max = lent_bytes_max, .keep_alive = keep_alive, .wait_set = &set, .tag = tag};
       auto ends = must(kind.try_unlike_ends(domain, in_set, {}));
       near.push_back(std::move(ends.first));
       far.push_back(std::move(ends.second));
@@ -91,6 +92,13 @@ struct Served {
 void say(AnyTransport& transport, std::string_view text) {
   auto const bytes = std::as_bytes(std::span{text});
   CHECK(must(try_send(transport, SendPieces{&bytes, 1})));
+}
+/// Whether poll() says no more that something changed. What was acknowledged late, or asked whether
+/// the peer lives, is news.
+bool is_quiet(AnyTransport& transport) {
+  int changes = 0;
+  for (int i = 0; i < 1000; ++i) changes += must(transport.poll());
+  return changes < 100;
 }
 /// All that has come, and sends it back.
 std::vector<std::string> echoed(AnyTransport& transport) {
@@ -224,10 +232,83 @@ TEST_CASE("a set that sleeps is woken by a message of a transport", "[transport]
   }
 }
 
+TEST_CASE("a transport of a set says once that something has changed", "[transport]") {
+  for (auto const& kind : kinds_here()) {
+    CAPTURE(kind.name);
+    Served served{kind, 2, Wait::adaptive, 20ms};
+    auto& near = *served.near[0];
+    say(*served.far[0], "news");
+    static_cast<void>(served.list({0}));
+    CHECK(must(near.poll()));
+    CHECK(text_of(must(near.try_receive())) == "news");
+    CHECK(is_quiet(near));
+    CHECK(error_of(wait_for_change(near, within(0ms))) == Errc::timed_out);
+
+    must(near.finish_sending());
+    must(served.far[0]->finish_sending());
+    while (near.sends_in_flight() + served.far[0]->sends_in_flight() > 0) {
+      static_cast<void>(served.list({}));
+      static_cast<void>(must(near.poll()));
+    }
+    CHECK(must(near.try_receive()).is_end());
+    served.far[0].reset();
+    for (auto const limit = within(200ms); !limit.has_passed();) static_cast<void>(near.poll());
+    CHECK(is_quiet(near));
+  }
+}
+
+TEST_CASE("bytes lent to a transport of a set are read, and their peer told, by its recipe",
+          "[transport]") {
+  for (auto const& kind : kinds_here()) {
+    if (kind.name == std::string_view{"ReadRing"}) continue;  // which lends none
+    CAPTURE(kind.name);
+    Served served{kind, 1, Wait::adaptive, {}, 1 << 20};
+    auto& near = *served.near[0];
+    auto& far = *served.far[0];
+    auto field = must(served.domain.allocate(1 << 16));
+    auto copy = must(served.domain.allocate(1 << 16));
+    auto const lent = must(far.try_send_lent(field.gather(0, 1 << 16)));
+    REQUIRE(lent);
+    static_cast<void>(served.list({0}));
+    static_cast<void>(must(near.poll()));
+    {
+      auto const message = must(near.try_receive());
+      REQUIRE(message.is_lent());
+      while (!must(near.try_fetch(message, copy.scatter(0, 1 << 16)))) {
+        static_cast<void>(served.list({}));
+        static_cast<void>(must(near.poll()));
+      }
+    }
+    for (auto const limit = within(long_time); !lent.is_over() && !limit.has_passed();) {
+      static_cast<void>(must(near.poll()));
+      static_cast<void>(must(far.poll()));
+    }
+    CHECK(lent.is_over());
+    CHECK(is_quiet(near));
+    CHECK(error_of(wait_for_change(near, within(50ms))) == Errc::timed_out);
+  }
+}
+
+TEST_CASE("a call on a transport of a set leaves a wake() to the set", "[transport]") {
+  for (auto const& kind : kinds_here()) {
+    CAPTURE(kind.name);
+    Served served{kind, 1};
+    std::array<Ready, 2> room;
+    while (!must(served.set.poll(room)).empty()) {
+    }
+    served.set.wake();
+    static_cast<void>(must(served.near[0]->poll()));
+    CHECK(must(served.set.wait(room, within(long_time))).empty());
+  }
+}
+
 TEST_CASE("what a transport of a set cannot do is refused", "[transport]") {
   for (auto const& kind : kinds_here()) {
     CAPTURE(kind.name);
     Served served{kind, 1};
+    CHECK(error_of(served.near[0]->arm()) == Errc::invalid_argument);
+    say(*served.far[0], "news");
+    static_cast<void>(served.list({0}));
     CHECK(error_of(served.near[0]->arm()) == Errc::invalid_argument);
     CHECK_THAT(error_of(served.near[0]->descriptor()).message(), Catch::Contains("ask the set"));
   }

@@ -53,9 +53,10 @@ struct TransportOptions {
   /// LEND_KEEP_ALIVE; 1 s.
   std::optional<std::chrono::nanoseconds> keep_alive{};
   Wait wait = Wait::adaptive;
-  /// Which the transport joins, with `wait` of the set; one thread, the set's, uses all its
-  /// transports. The set lists it by `tag`, as a channel: then try_receive() until nothing is
-  /// there, and send what found no room. Its arm() and descriptor() refuse: ask the set.
+  /// Which the transport joins, with `wait` of the set; one thread, the set's, uses all of them,
+  /// and Boost.Asio none. The set lists it by `tag`, as a channel: then poll() it, take and send
+  /// until nothing is there. Its arm() and descriptor() refuse: ask the set, and on iWARP also its
+  /// look_again(). Calls that wait for it alone nap for 50 us at a time and do not sleep.
   WaitSet* wait_set = nullptr;
   std::uint64_t tag = 0;  ///< what the set calls the transport
   ConnectionOptions connection{};

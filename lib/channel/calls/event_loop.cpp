@@ -29,7 +29,7 @@ Result<bool> Channel::arm() noexcept {
   LEND_TRYV(without_value(descriptor()));
   ChannelState& state = ChannelState::of(*this);
   ChannelState::Use const use{state};
-  if (state.has_news) return false;
+  if (state.news.has_any()) return false;
   state.look_at_events();
   state.progress.take_events();
   if (!state.progress.arm())
@@ -38,7 +38,7 @@ Result<bool> Channel::arm() noexcept {
                  "time only"};
   // What came before raises no event.
   LEND_TRY(count, state.poll());
-  return count == 0 && !state.has_news;
+  return count == 0 && !state.news.has_any();
 }
 
 Result<int> Channel::descriptor() const noexcept {

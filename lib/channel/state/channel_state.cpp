@@ -196,7 +196,7 @@ Result<bool> ChannelState::poll_or_pause(Waiter& waiter, Deadline deadline) noex
 Result<bool> ChannelState::poll_for_news() noexcept {
   LEND_TRY(count, poll());
   if (count == 0) look_now();
-  return std::exchange(has_news, false);
+  return news.take();
 }
 
 void ChannelState::look_now() noexcept {

@@ -10,6 +10,7 @@
 #include <channel/parts/in_flight.hpp>
 #include <channel/parts/linked_list.hpp>
 #include <channel/parts/loss_source.hpp>
+#include <channel/parts/news.hpp>
 #include <channel/parts/peer_loans.hpp>
 #include <channel/parts/peer_watch.hpp>
 #include <channel/parts/waiter.hpp>
@@ -188,7 +189,7 @@ class ChannelState {
   LossSource* losses = nullptr;  // or of none
   Progress& progress;
 
-  bool has_news = false;  // since the last poll_for_news(), or since the set listed it
+  News news;
   LinkedNode<ChannelState> as_ready{this};         // in its set
   LinkedNode<ChannelState> as_looked_after{this};  // the same
   LinkedNode<ChannelState> as_user{this};          // of its pool

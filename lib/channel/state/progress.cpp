@@ -102,7 +102,7 @@ void Progress::pass_on(verbs::PolledCompletions const& entries, int count) noexc
     }
     if (ChannelState* const channel = channels_.find(entry.queue_pair_number())) [[likely]] {
       channel->complete(entry);
-      if (!channel->has_news) [[unlikely]]
+      if (!channel->news.is_unseen()) [[unlikely]]
         note_news(*channel);
     }
   }
@@ -110,8 +110,7 @@ void Progress::pass_on(verbs::PolledCompletions const& entries, int count) noexc
 }
 
 void Progress::note_news(ChannelState& channel) noexcept {
-  channel.has_news = true;
-  if (set_ != nullptr) set_->ready.append(channel.as_ready);
+  if (channel.news.note() && set_ != nullptr) set_->ready.append(channel.as_ready);
 }
 
 }  // namespace lend::channel

@@ -199,7 +199,7 @@ std::span<Ready> SetState::list_ready(std::span<Ready> into) noexcept {
   while (count < into.size()) {
     ChannelState* const channel = ready.take_first();
     if (channel == nullptr) break;
-    channel->has_news = false;
+    channel->news.note_listed();
     into[count++] = {
         channel->tag(), channel->is_broken() ? Ready::What::broken : Ready::What::work, {}};
   }
@@ -230,6 +230,14 @@ Result<bool> SetState::poll_without_list() noexcept {
   bool const has_found = poll_queues() > 0;
   look_around();
   return has_found;
+}
+
+Result<void> SetState::poll_for_member() noexcept {
+  std::array<Ready, 1> unused;
+  LEND_TRYV(check(unused));
+  static_cast<void>(poll_queues());
+  look_around();
+  return success();
 }
 
 Result<bool> SetState::arm_for_program() noexcept {

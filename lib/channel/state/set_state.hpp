@@ -70,6 +70,8 @@ class SetState final
   [[nodiscard]] Result<bool> arm_for_program() noexcept;
   // Those of SetCalls: news that are not listed stay.
   [[nodiscard]] Result<bool> poll_without_list() noexcept;
+  /// Of a call on one of its channels: a wake() stays, too.
+  [[nodiscard]] Result<void> poll_for_member() noexcept;
   [[nodiscard]] Result<bool> arm_beside_news() noexcept;
   [[nodiscard]] int descriptor() const noexcept {
     return epoll_.get();

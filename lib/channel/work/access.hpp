@@ -41,16 +41,14 @@ class ChannelAccess {
     static_cast<void>(state_->poll());
   }
 
-  /// Polls all queues of its set, and lists nothing: news stay for the set. Whether anything came.
-  [[nodiscard]] Result<bool> poll_set() const noexcept {
+  /// Whether anything of it has completed since the last time, or it broke. Polls all queues of its
+  /// set if that is not known; the set lists its news as ever.
+  [[nodiscard]] Result<bool> poll_in_set() const noexcept {
+    if (state_->news.take()) return true;
     auto& set = *state_->progress.set();
     SetState::Use const use{set};
-    return set.poll_without_list();
-  }
-  /// Whether that receive has ended, as far as is known without a poll.
-  [[nodiscard]] bool is_over(SlotId id) const noexcept {
-    Slot const* const slot = state_->in_flight.find(id);
-    return slot == nullptr || slot->finished;
+    LEND_TRYV(set.poll_for_member());
+    return state_->news.take();
   }
 
   enum class Found : std::uint8_t { taken, outstanding, neither };
