@@ -198,3 +198,26 @@ TEST_CASE("a crowd of silent connections gives way to a peer also after a pause 
   CHECK(accepted.greeting.endpoint == endpoint_of(9));
   CHECK(std::chrono::steady_clock::now() - before < 1500ms);  // of 1.9 s that were excused twice
 }
+
+TEST_CASE("in a crowd a peer has its time from the answer that it is to follow", "[network]") {
+  auto acceptor = must(network::Acceptor::open(
+      loopback_listener(),
+      {.pending_max = 1, .patience = 10s, .crowded_patience = 0ms, .crowded_answer = 500ms}));
+  auto const greeting = good_greeting(9);
+  auto const hello = std::span{greeting}.first(network::hello_bytes);
+  auto const peer = dial(acceptor.address());
+  say(peer, hello.first(8));
+  for (auto const limit = within(600ms); !limit.has_passed();)
+    CHECK(error_of(acceptor.accept(greeting_with(1), within(10ms))) == Errc::timed_out);
+  REQUIRE(acceptor.pending() == 1);
+  say(peer, hello.subspan(8));
+  auto const other = dial(acceptor.address());
+  say(other, good_greeting(5));
+  CHECK(error_of(acceptor.accept(greeting_with(1), within(10ms))) ==
+        Errc::timed_out);  // answers the hello
+  say(peer, std::span{greeting}.subspan(network::hello_bytes));
+  say(peer, agreed());
+
+  CHECK(must(acceptor.accept(greeting_with(1), within(patience))).greeting.endpoint ==
+        endpoint_of(9));
+}
