@@ -64,14 +64,20 @@ Result<ReceivedDatagram> DatagramChannel::receive(DatagramRoom const& room, Dead
   bool const gave_up = !got.has_value() && base::is_given_up(got.error());
   // A failed poll leaves the room posted, too.
   if (gave_up || (!got.has_value() && got.error() == Errc::system_failed)) {
-    LEND_TRYV(scope.recall(within(DatagramScope::drain_max)));
+    auto const recalled = scope.recall(within(DatagramScope::drain_max));
     if (gave_up)
       got = base::gave_up(deadline, "no datagram came",
                           "; the room is the program's again, and the channel works on");
     // One that came while the room was recalled.
-    if (auto late = pending.poll(); late.has_value() && late.value()) got = *late.value();
+    auto const late = pending.poll();
+    if (late.has_value() && late.value())
+      got = *late.value();
+    else if (!recalled)
+      return recalled.error();
   }
-  LEND_TRYV(scope.finish());
+  // The channel may have broken since: a datagram that came is the program's all the same.
+  auto const finished = scope.finish();
+  if (!finished && !got.has_value()) return finished.error();
   return got;
 }
 
