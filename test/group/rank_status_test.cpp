@@ -81,6 +81,12 @@ TEST_CASE("a record says what its rank is in", "[group]") {
         "is in allreduce of 8 bytes 1 of a team of 2 (a/name/of/36/letters/with/an/end.cpp:9)");
   written.own.set(RankStatus::State::broken);
   CHECK(written.record().text() == "has broken the group");
+
+  // What a peer sent may be of any value.
+  auto odd = RankStatus{};
+  odd.number = 1;
+  odd.collective = Collective{255};
+  CHECK(odd.text() == "is in no call since unknown call 1 (:0)");
 }
 
 TEST_CASE("a rank of which it cannot be told whether it has come is not named", "[group]") {

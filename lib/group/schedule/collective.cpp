@@ -8,7 +8,8 @@ namespace lend::group {
 std::string_view name_of(Collective collective) noexcept {
   static_assert(static_cast<std::size_t>(Collective::all_to_allv) + 1 ==
                 observe::call_names.size());
-  return observe::call_names[static_cast<std::size_t>(collective)];
+  auto const number = static_cast<std::size_t>(collective);
+  return number < observe::call_names.size() ? observe::call_names[number] : "unknown call";
 }
 
 std::string text_of(Collective collective, std::uint64_t bytes) {

@@ -35,6 +35,7 @@ enum class Collective : std::uint8_t {
 [[nodiscard]] constexpr bool is_uneven(Collective collective) noexcept {
   return collective >= Collective::gatherv;
 }
+/// Shape: any value; one that a peer sent may be none of these.
 [[nodiscard]] std::string_view name_of(Collective collective) noexcept;
 /// With the bytes of one rank's values, where it has any.
 [[nodiscard]] std::string text_of(Collective collective, std::uint64_t bytes);
