@@ -163,7 +163,7 @@ void apply_wishes(QueuePairHandle& queue_pair, ibv_qp_attr& attributes,
   if (terms.from.service_level != verbs::Origin::usual) address.sl = terms.service_level;
   bool const has_own_class = terms.from.traffic_class != verbs::Origin::usual;
   auto const peers_class = answered_class.value_or(address.grh.traffic_class);
-  bool const has_peers_class = !has_own_class && peers_class != 0;
+  bool const has_peers_class = !has_own_class && peers_class != 0 && address.is_global != 0;
   if (address.is_global != 0 && (has_own_class || has_peers_class))
     address.grh.traffic_class = has_own_class ? terms.traffic_class : peers_class;
   terms.service_level = address.sl;
