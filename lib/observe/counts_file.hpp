@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The file of what a process counts where LEND_METRICS names a directory, in the byte order of its
 // host: names, what has ended, and the blocks in which channels, transports, groups and listeners
-// count. It is
-// mapped: nothing has to be written out, and it is whole where a process hangs or was killed.
+// count. It is mapped: nothing has to be written out, and it is whole where a process hangs or was
+// killed.
 #pragma once
 
 #include <lend/base/export.hpp>

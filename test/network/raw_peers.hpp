@@ -154,6 +154,7 @@ inline network::Socket loopback_listener(std::string_view address = "127.0.0.1:0
 inline network::Socket dial(std::string const& address) {
   return must(network::reach(address, within(patience)));
 }
+
 /// Takes the next connection and tells it what a listener says that gives its place to another.
 inline void send_away(network::Socket const& listening) {
   pollfd waiting{listening.fd.get(), POLLIN, 0};

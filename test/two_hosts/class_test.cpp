@@ -27,7 +27,8 @@ constexpr std::size_t several_packets = 10'000;
 enum class Carries { messages, requests, answers, acknowledgements };
 using Seen = std::map<Carries, std::set<unsigned>>;
 
-/// The packets that come to a netdev. Those that go are no IP's, but a tap's (packet(7)).
+/// The packets that come to a netdev. Those that leave it only sockets of ETH_P_ALL get.
+/// Source: Linux net/core/dev.c, dev_queue_xmit_nit().
 class Capture {
  public:
   Capture() : socket_{::socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)} {
