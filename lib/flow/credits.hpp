@@ -33,10 +33,13 @@ struct CreditSizes {
   std::uint32_t cells = 0;          ///< of the ring; 0: each message has a buffer of its own
   std::uint32_t tell_messages = 0;  ///< the receiver tells once it has freed so many,
   std::uint32_t tell_cells = 0;     ///< or so many cells; no message has more
+  std::uint32_t start = 0;          ///< messages that may be sent before any is freed
+  /// The receiver sends a word that only tells once the sender is known to have read the last one.
+  bool has_one_word = false;
 
   [[nodiscard]] static constexpr CreditSizes of(std::uint32_t window,
                                                 std::uint32_t cells = 0) noexcept {
-    return {window, cells, window / 4, cells / 4};
+    return {window, cells, window / 4, cells / 4, window, false};
   }
 };
 
@@ -59,7 +62,8 @@ class SendCredits {
   explicit SendCredits(CreditSizes const& sizes)
       : sizes_{sizes},
         mask_{std::bit_ceil(sizes.window) - 1},
-        ends_(sizes.cells > 0 ? mask_ + 1 : 0) {}
+        ends_(sizes.cells > 0 ? mask_ + 1 : 0),
+        sent_{sizes.window - sizes.start} {}
 
   /// Whether a message of `cells` may be sent now.
   [[nodiscard]] bool has_room(std::uint32_t cells = 0) const noexcept {
@@ -114,7 +118,8 @@ class SendCredits {
   CreditSizes sizes_;
   std::uint32_t mask_;
   std::vector<std::uint32_t> ends_;  // by message that is not known to be free: taken_ behind it
-  std::uint64_t sent_ = 0, freed_ = 0;
+  std::uint64_t sent_;               // and what may not be sent at the start
+  std::uint64_t freed_ = 0;
   std::uint32_t tail_ = 0;                    // cells
   std::uint32_t taken_ = 0, given_back_ = 0;  // cells of all times, which wrap
 };
@@ -129,8 +134,7 @@ class ReceiveCredits {
   /// peer may not have sent it.
   [[nodiscard]] std::optional<std::uint32_t> take(std::uint32_t cells = 0) noexcept {
     auto const place = RingPlace::behind(tail_, cells, sizes_.cells);
-    if (arrived_ - told_ >= sizes_.window || used_ + place.cells > sizes_.cells)
-      return std::nullopt;
+    if (arrived_ >= allowed() || used_ + place.cells > sizes_.cells) return std::nullopt;
     ++arrived_;
     if (sizes_.cells == 0) return 0;
     messages_[newest_] = {place.cells, false};
@@ -153,8 +157,21 @@ class ReceiveCredits {
       oldest_ = behind(oldest_);
     }
   }
+  /// Without a ring: the peer may send so many more.
+  void grant(std::uint32_t messages) noexcept { freed_ += messages; }
+  /// Messages that the peer may send in all, as far as words told it.
+  [[nodiscard]] std::uint64_t allowed() const noexcept { return sizes_.start + told_; }
+  /// Those that it may still send: as far as words told it, and with all that is free.
+  [[nodiscard]] std::uint32_t left_as_told() const noexcept {
+    return static_cast<std::uint32_t>(allowed() - arrived_);
+  }
+  [[nodiscard]] std::uint32_t left() const noexcept {
+    return static_cast<std::uint32_t>(sizes_.start + freed_ - arrived_);
+  }
   /// Whether so much is free and untold that the peer must be told.
   [[nodiscard]] bool has_to_tell() const noexcept {
+    if (sizes_.has_one_word) [[unlikely]]
+      return has_to_tell_by_one_word();
     return freed_ - told_ >= sizes_.tell_messages ||
            (sizes_.cells > 0 && untold_cells_ >= sizes_.tell_cells);
   }
@@ -168,6 +185,11 @@ class ReceiveCredits {
     used_ -= untold_cells_;
     untold_cells_ = 0;
   }
+  /// The same of a word that does nothing else.
+  void note_told_alone() noexcept {
+    read_once_arrived_ = allowed() + 1;
+    note_told();
+  }
   /// Messages that have come.
   [[nodiscard]] std::uint64_t arrived() const noexcept { return arrived_; }
 
@@ -179,11 +201,17 @@ class ReceiveCredits {
   [[nodiscard]] std::uint32_t behind(std::uint32_t slot) const noexcept {
     return base::next_in_turn(slot, sizes_.window);
   }
+  /// Early enough that the sender need not stop, and once it has stopped in any case.
+  [[nodiscard]] bool has_to_tell_by_one_word() const noexcept {
+    return freed_ != told_ && arrived_ >= read_once_arrived_ && freed_ - told_ > left_as_told();
+  }
 
   CreditSizes sizes_;
   std::vector<Message> messages_;          // by slot
   std::uint32_t newest_ = 0, oldest_ = 0;  // slots
   std::uint64_t arrived_ = 0, freed_ = 0, told_ = 0;
+  // The peer sends so many only after it has read the last word that did nothing but tell.
+  std::uint64_t read_once_arrived_ = 0;
   std::uint32_t tail_ = 0, used_ = 0, untold_cells_ = 0;
 };
 

@@ -5,13 +5,6 @@
 
 namespace lend::transport {
 
-Result<Buffers> Buffers::allocate(ProtectionDomain const& domain, std::uint32_t count,
-                                  std::uint32_t message_bytes) {
-  LEND_TRY(memory, domain.allocate(count * stride(message_bytes)));
-  LEND_TRY(bytes, memory.mutable_bytes());
-  return Buffers{std::move(memory), bytes.data(), count, message_bytes};
-}
-
 BufferLine::BufferLine(Channel channel, std::vector<PendingWork> handles, Buffers receives,
                        Buffers sends, Buffers words)
     : ChannelLine{std::move(channel), std::move(handles), sends.count()},

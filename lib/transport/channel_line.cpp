@@ -4,6 +4,7 @@
 #include <channel/work/unheld.hpp>
 #include <transport/channel_line.hpp>
 #include <transport/end.hpp>
+#include <transport/pool_share.hpp>
 #include <verbs/memory/region_state.hpp>
 
 #include <algorithm>
@@ -21,12 +22,10 @@ using channel::WorkAnswer;
 namespace {
 
 constexpr std::uint64_t lent_read_max = std::uint64_t{1} << 30;  // of one request
+constexpr auto keep_alive_usual = 1s;
 
-}  // namespace
-
-Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domain,
-                                                   TransportOptions const& options,
-                                                   std::uint32_t sends, std::uint32_t receives) {
+ChannelOptions channel_options(TransportOptions const& options, std::uint32_t send_depth,
+                               std::uint32_t receive_depth) {
   ChannelOptions of_channel;
   of_channel.wait = options.wait;
   of_channel.wait_set = options.wait_set;
@@ -34,17 +33,39 @@ Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domai
   of_channel.keep_alive = options.keep_alive;
   auto& of_queue_pair = of_channel.queue_pair;
   of_queue_pair.connection = options.connection;
-  of_queue_pair.send_depth = sends + word_receives + lent_max;
-  of_queue_pair.receive_depth = receives;
+  of_queue_pair.send_depth = send_depth;
+  of_queue_pair.receive_depth = receive_depth;
   of_queue_pair.elements = 1;
   // Each send has its receive: a peer without one breaks the rules.
   of_queue_pair.receiver_not_ready_retries = 0;
-  LEND_TRY(channel, channel::Preparing::prepare(domain, of_channel, {}, 1s));
+  return of_channel;
+}
+
+}  // namespace
+
+Result<PreparedReceives> PreparedReceives::prepare(ProtectionDomain const& domain,
+                                                   TransportOptions const& options,
+                                                   std::uint32_t sends, std::uint32_t receives) {
+  auto of_channel = channel_options(options, sends + word_receives + lent_max, receives);
+  LEND_TRY(channel, channel::Preparing::prepare(domain, of_channel, {}, keep_alive_usual));
   auto const wait =
       options.wait_set == nullptr ? options.wait : channel::SetAccess{*options.wait_set}.how();
-  PreparedReceives prepared{std::move(channel), wait};
+  PreparedReceives prepared{{}, std::move(channel), wait};
   prepared.handles.reserve(receives);
   return prepared;
+}
+
+Result<PreparedReceives> PreparedReceives::prepare_in_pool(ProtectionDomain const& domain,
+                                                           TransportOptions const& options,
+                                                           std::uint32_t window) {
+  LEND_TRY(share, PoolShare::open(*options.pool, window));
+  auto& buffers = share->buffers();
+  auto of_channel = channel_options(options, sends_in_pool + buffers.words_each(), 0);
+  of_channel.receive_pool = &buffers.pool();
+  LEND_TRY(channel, channel::Preparing::prepare(domain, of_channel, {}, keep_alive_usual));
+  share->take_from(channel);
+  return PreparedReceives{std::move(share), std::move(channel),
+                          channel::SetAccess{*options.wait_set}.how()};
 }
 
 Result<void> PreparedReceives::post(Receive const& work) {
@@ -53,14 +74,15 @@ Result<void> PreparedReceives::post(Receive const& work) {
   return success();
 }
 
-ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages)
+ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages,
+                         std::uint32_t words)
     : channel_{std::move(channel)},
       inside_{*channel_},
       is_in_set_{inside_.state().progress.set() != nullptr},
       messages_max_{messages},
       receives_(receives.size()),
       posted_(receives.size()),
-      words_(word_receives) {
+      words_(words) {
   for (std::uint32_t slot = 0; slot < receives.size(); ++slot) {
     receives_[slot] = HandleAccess::release(std::move(receives[slot]));
     posted_.push() = slot;
@@ -110,6 +132,14 @@ Result<std::optional<ChannelLine::Came>> ChannelLine::take_receive() noexcept {
   }
   posted_.pop();
   return std::optional{came};
+}
+
+Result<void> ChannelLine::look() noexcept {
+  if (!std::exchange(has_just_polled_, false)) inside_.poll();
+  Error const* const cause = channel_->first_cause();
+  if (cause == nullptr) return success();
+  take_sends();  // what arrived is to be known
+  return loss(*cause);
 }
 
 void ChannelLine::post_empty_receives(std::uint32_t count) noexcept {

@@ -19,13 +19,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 namespace lend::transport {
 
+class PoolShare;
+
 /// A channel that is not connected yet, and its receives.
 struct PreparedReceives {
+  std::shared_ptr<PoolShare> share{};  // outlives the channel; null: of no pool
   PreparedChannel channel;
   Wait wait{};                         // of the options, or of the set
   std::vector<PendingWork> handles{};  // by slot
@@ -36,6 +40,10 @@ struct PreparedReceives {
                                                         TransportOptions const& options,
                                                         std::uint32_t sends,
                                                         std::uint32_t receives);
+  /// The same with those of the options' pool, for at most `window` messages at a time.
+  [[nodiscard]] static Result<PreparedReceives> prepare_in_pool(ProtectionDomain const& domain,
+                                                                TransportOptions const& options,
+                                                                std::uint32_t window);
   /// Posts the receive of the next slot.
   [[nodiscard]] Result<void> post(Receive const& work);
 };
@@ -62,8 +70,9 @@ class ChannelLine : public Line, protected LentReads {
   [[nodiscard]] Result<bool> is_over(std::uint32_t place) noexcept override;
 
  protected:
-  /// `receives` are posted, by slot. At most `messages` are sent at a time.
-  ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages);
+  /// `receives` are posted, by slot. At most so many `messages` and `words` are sent at a time.
+  ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages,
+              std::uint32_t words = word_receives);
 
   [[nodiscard]] bool is_closed() const noexcept { return !channel_; }
   /// What a line says that is_closed().
@@ -78,6 +87,9 @@ class ChannelLine : public Line, protected LentReads {
   /// As next().
   [[nodiscard]] Result<std::optional<Came>> take_receive() noexcept;
   void post_receive(std::uint32_t slot, Receive const& work) noexcept;
+  /// Of a line without receives of its own: polls once, unless poll() has just done so.
+  /// Errors:  the loss, if the channel is broken. What has come came before it.
+  [[nodiscard]] Result<void> look() noexcept;
   /// The same of the slots that have been taken for longest, as receives without bytes. Shape: as
   /// EmptyReceives; all of the line's receives are so.
   void post_empty_receives(std::uint32_t count) noexcept;
@@ -100,6 +112,8 @@ class ChannelLine : public Line, protected LentReads {
   }
   /// Takes the results of sends that are done.
   void take_sends() noexcept;
+  /// Counts those of messages, without a poll.
+  void count_done() noexcept { messages_done_ = messages_sent_ - messages_in_flight(); }
   /// Words that are not known to be done, credits as well.
   [[nodiscard]] std::uint32_t words_in_flight() const noexcept {
     return static_cast<std::uint32_t>(words_.size());
@@ -109,6 +123,7 @@ class ChannelLine : public Line, protected LentReads {
   [[nodiscard]] std::uint64_t messages_sent() const noexcept { return messages_sent_; }
   [[nodiscard]] std::uint64_t messages_done() const noexcept { return messages_done_; }
   [[nodiscard]] channel::ScopeRecord& messages() noexcept { return messages_; }
+  [[nodiscard]] channel::ChannelAccess const& inside() const noexcept { return inside_; }
   [[nodiscard]] channel::ChannelState& state() noexcept { return inside_.state(); }
   /// What broke the channel, as the end of a connection.
   [[nodiscard]] Error loss(Error const& error) const noexcept;
@@ -120,7 +135,6 @@ class ChannelLine : public Line, protected LentReads {
   };
   [[nodiscard]] bool finds_room_for(WordKind kind) noexcept;
   [[nodiscard]] std::uint32_t messages_in_flight() const noexcept;
-  void count_done() noexcept { messages_done_ = messages_sent_ - messages_in_flight(); }
   [[nodiscard]] Error refusal() noexcept;
 
   std::optional<Channel> channel_;  // none once it was closed

@@ -34,13 +34,15 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
       in_{sizes.in},
       held_{nullptr},
       line_{std::move(line)},
+      is_pooled_{line_->is_pooled()},
       has_rings_{sizes.out.cells > 0},
       greetings_{first},
       header_bytes_{sizes.header_bytes},
       fetches_{line_->lent_reads(), limits.receive_lent_bytes_max},
       arrived_(sizes.in.window),
       tally_{observe::Tally::if_asked()} {
-  held_ = new Held{*this, sizes.in.window + word_receives, line_->keeps()};
+  // Of a pool's messages no ledger has a loan beside the pool's.
+  held_ = new Held{*this, is_pooled_ ? 0 : sizes.in.window + word_receives, line_->keeps()};
   send_words();
 }
 
@@ -89,8 +91,15 @@ Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept
   return Draft{};
 }
 
+void End::drop_draft() noexcept {
+  line_->leave_room();
+}
+
 Result<void> End::send_draft(std::size_t used) noexcept {
-  if (has_finished_) return finished_before();
+  if (has_finished_) [[unlikely]] {
+    line_->leave_room();
+    return finished_before();
+  }
   if (broken_) return *broken_;
   // The draft took no credit, and nothing else sends data: there is room.
   return send_message(WordKind::data, static_cast<std::uint32_t>(used), used);
@@ -135,7 +144,7 @@ void End::send_words() noexcept {
   if (over == 0 && (has_read_finish_ || !in_.has_to_tell())) return;
   auto const sent = line_->send({WordKind::credit, in_.freed(), over}, 0);
   if (!sent.has_value() || !sent.value()) return;
-  in_.note_told();
+  in_.note_told_alone();
   fetches_.note_told();
 }
 
@@ -157,7 +166,8 @@ Result<void> End::check_lending(GatherElement const& bytes) const noexcept {
 Result<LentMessage> End::try_send_lent(GatherElement const& bytes, SourceLine where) noexcept try {
   if (has_finished_) return finished_before();
   auto const has_room = [this] {
-    return lent_.free_place() && room_for_draft(lent_note_bytes, lent_note_bytes);
+    return limits_.send_lent_bytes_max > 0 && lent_.free_place() &&
+           room_for_draft(lent_note_bytes, lent_note_bytes);
   };
   if (broken_ || !has_room()) take_arrivals(false);
   if (broken_) return *broken_;
@@ -228,9 +238,12 @@ Result<Received> End::try_receive() noexcept {
 }
 
 void End::take_back(std::uint32_t slot) noexcept {
-  if (broken_) return;
   line_->post_again(slot);
-  in_.release(slot);
+  if (broken_) return;
+  if (is_pooled_) [[unlikely]]
+    in_.grant(line_->grant_at_release());
+  else
+    in_.release(slot);
   if (fetches_.is_any()) [[unlikely]]
     fetches_.drop(slot);
   if (in_.has_to_tell() || fetches_.untold() != 0) send_words();
@@ -249,6 +262,8 @@ template <bool is_lent>
   if constexpr (is_lent)
     if (char const* const wrong = fetches_.take(line_->message(arrival, *cell))) return wrong;
   arrived_.push() = line_->message(arrival, *cell);
+  if (is_pooled_) [[unlikely]]
+    in_.grant(line_->grant_at_arrival(in_.allowed(), in_.left_as_told()));
   return nullptr;
 }
 

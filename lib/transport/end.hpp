@@ -29,12 +29,7 @@
 
 namespace lend::transport {
 
-using flow::Greetings, flow::greetings_max;
-
-/// Receives beside those of the window: for credits and lent messages that are over, for the
-/// finish, and for greetings.
-inline constexpr std::uint32_t word_receives =
-    flow::credit_words_max + lent_max + 1 + greetings_max - 1;
+using flow::Greetings;
 
 class End final : private Lender {
  public:
@@ -72,6 +67,7 @@ class End final : private Lender {
 
  private:
   void take_back(std::uint32_t slot) noexcept override;
+  void drop_draft() noexcept override;
   [[nodiscard]] Result<void> send_draft(std::size_t used) noexcept override;
 
   /// Room for a message of so many bytes, if nothing is known that is against one.
@@ -115,6 +111,7 @@ class End final : private Lender {
   flow::ReceiveCredits in_;
   Held* held_;
   std::unique_ptr<Line> line_;
+  bool const is_pooled_;
   bool has_rings_;
   Greetings greetings_;
   std::uint32_t header_bytes_;

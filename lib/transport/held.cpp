@@ -53,8 +53,8 @@ void Held::end() noexcept {
 
 Result<Received> Held::lend(std::uint32_t slot, std::span<std::byte const> bytes,
                             GatherElement const& where) noexcept {
-  Slot& lent = slots_[slot];
   if (where.region != nullptr) {
+    Slot& lent = slots_[slot];
     constexpr auto kind = base::LoanKind::shared;
     auto const here = SourceLine::here();
     if (!verbs::begin_loan_at_once(lent.loan, *where.region, where.range, kind, Operation::receive,
@@ -94,13 +94,14 @@ Draft Held::draft(std::span<std::byte> bytes) noexcept {
 
 void Held::take_back(std::uint32_t slot) noexcept {
   // The last loan of a region that has ended ends that, too.
-  verbs::end_loan(slots_[slot].loan, slots_[slot].region);
+  if (slot < slots_.size()) verbs::end_loan(slots_[slot].loan, slots_[slot].region);
   if (lender_ != nullptr) lender_->take_back(slot);
   end_one();
 }
 
 void Held::drop_draft() noexcept {
   has_draft_ = false;
+  if (lender_ != nullptr) lender_->drop_draft();
   end_one();
 }
 

@@ -22,6 +22,7 @@ namespace lend::transport {
 class Lender {
  public:
   virtual void take_back(std::uint32_t slot) noexcept = 0;
+  virtual void drop_draft() noexcept = 0;
   [[nodiscard]] virtual Result<void> send_draft(std::size_t used) noexcept = 0;
 
  protected:
@@ -31,7 +32,7 @@ class Lender {
 
 class Held {
  public:
-  /// Slots 0 to `slots` - 1 can be lent. `keeps` lives as long as the loans.
+  /// Slots 0 to `slots` - 1 can be lent; without a region any. `keeps` lives as long as the loans.
   Held(Lender& lender, std::uint32_t slots, std::shared_ptr<void const> keeps = {});
   Held(Held const&) = delete;
   Held& operator=(Held const&) = delete;

@@ -3,6 +3,8 @@
 // thread of the transport.
 #pragma once
 
+#include <flow/credits.hpp>
+#include <flow/greetings.hpp>
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
@@ -19,6 +21,11 @@
 #include <vector>
 
 namespace lend::transport {
+
+/// Receives beside those of the window: for credits and lent messages that are over, for the
+/// finish, and for greetings.
+inline constexpr std::uint32_t word_receives =
+    flow::credit_words_max + lent_max + 1 + flow::greetings_max - 1;
 
 /// READs of what the peer has lent, of a line that can have them: one at a time for each place.
 class LentReads {
@@ -74,12 +81,22 @@ class Line {
   [[nodiscard]] virtual std::optional<std::span<std::byte>> room(std::size_t least,
                                                                  std::size_t most,
                                                                  std::uint32_t cell) noexcept = 0;
+  /// The last room() is not used.
+  virtual void leave_room() noexcept {}
   /// Sends the word; with one of data the first word.length bytes of the last room(), into the
   /// peer's ring from this cell on, if it has one. False: no room now.
   [[nodiscard]] virtual Result<bool> send(Word const& word, std::uint32_t cell) noexcept = 0;
   /// Data and a finish that the peer is not known to have got. It needs no credits to go.
   [[nodiscard]] virtual std::uint32_t sends_in_flight() const noexcept = 0;
 
+  /// Whether it shares the receives of a pool, which grants the peer its messages.
+  [[nodiscard]] virtual bool is_pooled() const noexcept { return false; }
+  // As those of flow::Grants, of such a line.
+  [[nodiscard]] virtual std::uint32_t grant_at_arrival(std::uint64_t /*allowed*/,
+                                                       std::uint32_t /*left*/) noexcept {
+    return 0;
+  }
+  [[nodiscard]] virtual std::uint32_t grant_at_release() noexcept { return 0; }
   /// Null: messages of this line cannot be lent.
   [[nodiscard]] virtual LentReads* lent_reads() noexcept { return nullptr; }
 

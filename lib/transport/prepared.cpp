@@ -65,11 +65,15 @@ Result<std::unique_ptr<transport::End>> transport::Preparing::connect(
       .hold_max = ours_.window - ours_.window / 4,
       .wait = receives_.wait,
   };
+  if (ours_.start != 0) limits.hold_max = ours_.start;
   limits.hold_bytes_max = ours_.ring_bytes > 0
                               ? ours_.ring_bytes / 4
                               : std::uint64_t{limits.hold_max} * ours_.message_bytes_max;
-  auto const sizes_of = [](Terms const& receivers) {
-    return CreditSizes::of(receivers.window, receivers.ring_bytes / flow::cell_bytes);
+  auto const sizes_of = [&](Terms const& receivers) {
+    auto sizes = CreditSizes::of(receivers.window, receivers.ring_bytes / flow::cell_bytes);
+    if (receivers.start != 0) sizes.start = receivers.start;
+    sizes.has_one_word = ours_.start != 0 || terms.start != 0;
+    return sizes;
   };
   return std::make_unique<End>(std::move(line), limits,
                                End::Sizes{.out = sizes_of(terms),

@@ -56,7 +56,7 @@ Result<PreparedReadRing> ReadRing::prepare(ProtectionDomain const& domain,
   LEND_TRY(remote, ring.remote());
   terms.address = remote.address();
   terms.key = remote.key();
-  LEND_TRY(notes, NoteBuffers::allocate(domain, transport::notes_max + transport::greetings_max - 1,
+  LEND_TRY(notes, NoteBuffers::allocate(domain, transport::notes_max + flow::greetings_max - 1,
                                         transport::note_bytes));
   LEND_TRY(receives, transport::PreparedReceives::prepare(domain, options, transport::reads_max,
                                                           notes.count()));

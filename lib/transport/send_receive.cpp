@@ -2,6 +2,7 @@
 // One thread at a time.
 #include <lend/transport/send_receive.hpp>
 #include <transport/buffer_line.hpp>
+#include <transport/pooled_line.hpp>
 #include <transport/preparing.hpp>
 
 #include <algorithm>
@@ -40,6 +41,21 @@ class BufferPreparing final : public transport::Preparing {
   Buffers buffers_;  // on loan until the channel gives them back, also if this ends before it
 };
 
+class PooledPreparing final : public transport::Preparing {
+ public:
+  PooledPreparing(ProtectionDomain const& domain, transport::Terms const& ours,
+                  transport::PreparedReceives receives)
+      : Preparing{domain, ours, std::move(receives)} {}
+
+ private:
+  Result<std::unique_ptr<transport::Line>> connect_line(transport::Way way,
+                                                        transport::Terms const& theirs) override {
+    LEND_TRY(channel, channel_by(std::move(way)));
+    return std::make_unique<transport::PooledLine>(
+        std::move(channel), receives().share, std::min(transport::sends_in_pool, theirs.window));
+  }
+};
+
 }  // namespace
 
 SendReceive::SendReceive(std::unique_ptr<transport::End> end) noexcept
@@ -48,6 +64,10 @@ SendReceive::SendReceive(std::unique_ptr<transport::End> end) noexcept
 Result<PreparedSendReceive> SendReceive::prepare(ProtectionDomain const& domain,
                                                  TransportOptions const& options) try {
   LEND_TRY(terms, transport::terms_of(options, TransportKind::send_receive));
+  if (options.pool != nullptr) {
+    LEND_TRY(shared, transport::PreparedReceives::prepare_in_pool(domain, options, terms.window));
+    return PreparedSendReceive{std::make_unique<PooledPreparing>(domain, terms, std::move(shared))};
+  }
   LEND_TRY(buffers, Buffers::allocate(domain, terms.window + transport::word_receives,
                                       terms.message_bytes_max));
   LEND_TRY(receives,

@@ -2,12 +2,14 @@
 // Values.
 #include <base/wire.hpp>
 #include <flow/credits.hpp>
+#include <lend/transport/message_pool.hpp>
 #include <transport/terms.hpp>
 #include <transport/word.hpp>
 
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace lend::transport {
 
@@ -18,7 +20,7 @@ constexpr std::uint32_t window_max = flow::freed_modulus / 2;
 struct Defaults {
   std::uint32_t window, message_bytes;
 };
-constexpr Defaults of_buffers{32, 16 * 1024}, of_ring{64, 32 * 1024};
+constexpr Defaults of_buffers{32, 16 * 1024}, of_ring{64, 32 * 1024}, of_pool{16, 0};
 constexpr std::uint32_t default_ring_bytes = 256 * 1024;
 constexpr std::size_t crc_at = transport_terms_bytes - 4;
 
@@ -82,7 +84,13 @@ Result<Terms> terms_of(TransportOptions const& options, TransportKind kind) {
   };
   if (kind == TransportKind::memory && options.wait_set != nullptr)
     return invalid("one within a process is of no WaitSet, which polls a device");
-  auto const& defaults = has_ring(kind) ? of_ring : of_buffers;
+  if (options.pool != nullptr) {
+    if (kind != TransportKind::send_receive)
+      return invalid("a MessagePool is for kind send_receive, and this is " + name_of(kind));
+    if (options.wait_set == nullptr)
+      return invalid("one with a MessagePool joins the WaitSet of that pool: give wait_set, too");
+  }
+  auto const& defaults = has_ring(kind) ? of_ring : options.pool != nullptr ? of_pool : of_buffers;
   Terms terms{
       .kind = kind,
       .window = options.window == 0 ? defaults.window : options.window,
@@ -92,6 +100,16 @@ Result<Terms> terms_of(TransportOptions const& options, TransportKind kind) {
   if (options.kind != kind && options.kind != TransportKind::automatic)
     return invalid("its options ask for kind " + name_of(options.kind) + ", and this is " +
                    name_of(kind));
+  if (options.pool != nullptr) {
+    auto const most = options.pool->message_bytes_max();
+    if (terms.message_bytes_max == 0) terms.message_bytes_max = most;
+    if (terms.message_bytes_max > most || options.lent_bytes_max > 0)
+      return invalid("messages of " + std::to_string(terms.message_bytes_max) +
+                     " bytes, lent ones of " + std::to_string(options.lent_bytes_max) +
+                     "; its MessagePool has buffers of " + std::to_string(most) +
+                     " and takes none that are lent");
+    terms.start = 1;
+  }
   if (!is_window(terms.window))
     return invalid("a window of " + std::to_string(terms.window) + " messages; choose 4 to " +
                    std::to_string(window_max) + ", a multiple of 4");
@@ -128,7 +146,7 @@ TransportTerms encode(Terms const& terms) noexcept {
   writer.u16(static_cast<std::uint16_t>(terms.window));
   writer.u32(terms.message_bytes_max);
   writer.u64(terms.address);
-  writer.u32(terms.key);
+  writer.u32(has_ring(terms.kind) ? terms.key : terms.start);
   writer.u32(terms.ring_bytes);
   writer.u32(static_cast<std::uint32_t>(terms.lent_bytes_max / lent_unit));
   writer.u32(base::crc32(std::span{bytes}.first(crc_at)));
@@ -160,19 +178,28 @@ Result<Terms> accept_terms(std::span<std::byte const> theirs, Terms const& ours)
   if (!is_message(terms.message_bytes_max))
     return refused("largest message", std::to_string(terms.message_bytes_max),
                    std::to_string(ours.message_bytes_max));
+  if (kind == TransportKind::send_receive) terms.start = std::exchange(terms.key, 0u);
+  if (terms.start > terms.window)
+    return refused("first grant",
+                   std::to_string(terms.start) + " of a window of " + std::to_string(terms.window),
+                   std::to_string(ours.start));
   if (!has_ring(kind) && (terms.address != 0 || terms.key != 0 || terms.ring_bytes != 0))
     return Error{Errc::incompatible_peer, "the peer's terms have a ring, which this kind has not"};
   if (has_ring(kind) && !is_ring(terms))
     return refused("ring", std::to_string(terms.ring_bytes) + " bytes",
                    std::to_string(ours.ring_bytes));
   if (terms.address > UINT64_MAX - terms.ring_bytes ||
-      (terms.lent_bytes_max > 0 && !can_lend(terms)))
+      (terms.lent_bytes_max > 0 && (!can_lend(terms) || terms.start != 0)))
     return Error{Errc::incompatible_peer,
                  "the peer's terms say what no terms of this version say: it makes no transport"};
   return terms;
 }
 
 void fit_to_each_other(Terms& ours, Terms& theirs) noexcept {
+  if (ours.start != 0) {
+    theirs.message_bytes_max = std::min(theirs.message_bytes_max, ours.message_bytes_max);
+    theirs.lent_bytes_max = 0;  // a lent message that is over needs a receive for its word
+  }
   if (ours.kind != TransportKind::read_ring) return;
   auto const ring = std::min(ours.ring_bytes, theirs.ring_bytes);
   for (Terms* const each : {&ours, &theirs}) {

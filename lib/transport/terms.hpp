@@ -3,7 +3,8 @@
 //
 //   1 version   1 kind   2 window   4 message bytes   8 address   4 key   4 region bytes
 //   4 lent bytes, in units   4 CRC-32 of what stands before; big-endian. Address, key and region
-//   are of the ring that the peer accesses.
+//   are of the ring that the peer accesses. Without a ring the key is how many messages may be sent
+//   before any is granted, of an end in a MessagePool, or 0.
 //
 // Each direction has its receiver's sizes, so those of the ends may differ.
 #pragma once
@@ -33,6 +34,7 @@ struct Terms {
   std::uint32_t key = 0;
 
   std::uint64_t lent_bytes_max = 0;  // of one that the peer may lend
+  std::uint32_t start = 0;           // messages that may be sent at once; 0: the window
 };
 
 /// The options with each default filled in.
@@ -51,7 +53,8 @@ struct Terms {
   return kind == TransportKind::read_ring ? message_header_bytes : 0;
 }
 /// Where a ring is its sender's, one that is as large as what its receiver has for it: the sizes of
-/// both ends become those of the smaller ring.
+/// both ends become those of the smaller ring. An end in a pool sends no longer messages than it
+/// receives, and lends none.
 void fit_to_each_other(Terms& ours, Terms& theirs) noexcept;
 
 }  // namespace lend::transport

@@ -89,7 +89,7 @@ TEST_CASE("more greetings than are owed are refused", "[transport]") {
   bool const is_awaited = GENERATE(true, false);
   auto accepted = both.make(0, is_awaited ? FirstSender::peer : FirstSender::either);
   MemoryLine connected{both.wire, 1};
-  for (std::uint32_t i = 0; i < (is_awaited ? greetings_max : 0); ++i) {
+  for (std::uint32_t i = 0; i < (is_awaited ? flow::greetings_max : 0); ++i) {
     CHECK(must(connected.send({WordKind::credit, 0, 0}, 0)));
     CHECK_FALSE(must(accepted->try_receive()));
   }

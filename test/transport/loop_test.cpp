@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: one thread accepts and serves transports of every kind in its event loop, and connects them
 // in another. Method: a server with clients in a thread, or in the same one.
+#include <lend/channel/wait_set.hpp>
 #include <lend/network/connecting.hpp>
 #include <lend/transport/connect.hpp>
+#include <lend/transport/message_pool.hpp>
 #include <lend/transport/waiting.hpp>
 
 #include <poll.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -95,6 +99,64 @@ TEST_CASE("one thread accepts transports and serves them all", "[transport]") {
   talking.join();
 
   CHECK(served.size() == clients);
+  REQUIRE(heard.size() == clients * words);
+  for (std::size_t i = 0; i < heard.size(); ++i) CHECK(heard[i] == "word " + std::to_string(i));
+}
+
+TEST_CASE("one thread accepts into a MessagePool, and rejects a client beyond it", "[transport]") {
+  Place const place;
+  if (lacks(place.context, &DeviceCapabilities::endpoints)) return;
+  constexpr std::size_t clients = 6, words = 4;
+  auto set = must(WaitSet::create(place.context));
+  auto pool = must(MessagePool::create(set, place.domain, {.transports_max = clients}));
+  auto listener = must(TransportListener::open("127.0.0.1:0"));
+  must(listener.begin(place.domain, [&](Arrival const& arrival) -> Result<TransportOptions> {
+    return TransportOptions{
+        .kind = TransportKind::send_receive, .wait_set = &set, .tag = arrival.id, .pool = &pool};
+  }));
+  std::vector<std::string> heard;
+  std::string refused;
+  std::thread talking{[&] {
+    Place const there;
+    auto const connect = [&] {
+      return connect_transport(listener.address(), there.domain,
+                               {.kind = TransportKind::send_receive}, within(long_time));
+    };
+    std::vector<AnyTransport> transports;
+    for (std::size_t i = 0; i < clients; ++i) transports.push_back(must(connect()));
+    refused = error_of(connect()).message();
+    for (std::size_t i = 0; i < clients * words; ++i)
+      heard.push_back(heard_after(transports[i % clients], "word " + std::to_string(i)));
+    for (auto& one : transports) must(finish(one, within(long_time)));
+  }};
+
+  std::map<std::uint64_t, AnyTransport> served;
+  std::set<std::uint64_t> finished;
+  auto const serve = [&](std::uint64_t id) {
+    auto const place_of = served.find(id);
+    if (place_of == served.end()) return;  // it is listed before it is accepted
+    static_cast<void>(must(place_of->second.poll()));
+    if (!echo_all(place_of->second) && finished.insert(id).second)
+      must(place_of->second.finish_sending());
+  };
+  while (finished.size() < clients) {
+    while (auto accepted = must(listener.poll())) {
+      served.emplace(accepted->id, std::move(accepted->made));
+      serve(accepted->id);
+    }
+    std::array<Ready, 4> room;
+    for (auto const& ready : must(set.poll(room))) serve(ready.tag);
+    bool const may_sleep = must(set.arm());
+    std::array waiting{pollfd{listener.descriptor(), POLLIN, 0},
+                       pollfd{set.descriptor(), POLLIN, 0}};
+    static_cast<void>(::poll(waiting.data(), waiting.size(), may_sleep ? 100 : 0));
+  }
+  while (std::ranges::any_of(served, [](auto& one) { return one.second.sends_in_flight() > 0; }))
+    for (auto& [id, one] : served) static_cast<void>(must(one.poll()));
+  talking.join();
+
+  CHECK(served.size() == clients);
+  CHECK_THAT(refused, Catch::Contains("its 6 transports"));
   REQUIRE(heard.size() == clients * words);
   for (std::size_t i = 0; i < heard.size(); ++i) CHECK(heard[i] == "word " + std::to_string(i));
 }

@@ -2,6 +2,9 @@
 // Goal: ends of any sizes pass each message on whole, in order and unharmed while it is held, both
 // ways, however the programs send, hold and let go. Method: seeded random programs of one thread;
 // each byte of a message follows from its number.
+#include <lend/channel/wait_set.hpp>
+#include <lend/transport/message_pool.hpp>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -105,6 +108,21 @@ void play(std::pair<AnyTransport, AnyTransport> ends, std::mt19937& random) {
   }
 }
 
+/// Both ends in pools, of which each has too little for the window.
+void play_in_pools(std::uint32_t shared, std::uint32_t drafts, std::uint64_t seed) {
+  auto const domain = must(open_test_device().allocate_protection_domain());
+  auto set = must(WaitSet::create(domain.context()));
+  auto pool = must(MessagePool::create(
+      set, domain,
+      {.message_bytes_max = 64, .transports_max = 2, .shared = shared, .drafts = drafts}));
+  TransportOptions const options{.window = 8, .wait_set = &set, .pool = &pool};
+  std::mt19937 random{static_cast<std::uint32_t>(seed)};
+  play(must(try_unlike_ends<SendReceive>(domain, options, options)), random);
+  CHECK(pool.transports() == 0);
+  CHECK(pool.shared_free() == shared);
+  CHECK(pool.drafts_free() == drafts);
+}
+
 template <class Kind>
 void play_all(std::vector<std::pair<TransportOptions, TransportOptions>> const& sizes) {
   auto const domain = must(open_test_device().allocate_protection_domain());
@@ -143,4 +161,13 @@ TEST_CASE("random programs over SendReceive of any sizes pass every message on",
       {{.window = 4, .message_bytes_max = 1}, {.window = 512, .message_bytes_max = 4'096}},
       {{.window = 512, .message_bytes_max = 100}, {.window = 8, .message_bytes_max = 10'000}},
   });
+}
+TEST_CASE("random programs in a MessagePool of any sizes pass every message on", "[transport]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  for (auto const seed : seeds(3)) {
+    INFO("LEND_TEST_SEED=" << seed);
+    play_in_pools(1, 1, seed);
+    play_in_pools(4, 2, seed);
+    play_in_pools(64, 64, seed);
+  }
 }

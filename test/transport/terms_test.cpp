@@ -47,6 +47,10 @@ TEST_CASE("terms are read as they were written, and with any bit flipped refused
   CHECK(read.window == 512);
   CHECK(read.message_bytes_max == 1'048'575);
   CHECK(read.lent_bytes_max == 77 * 4096);
+  CHECK(read.start == 0);
+  auto const of_a_pool = encode(
+      {.kind = TransportKind::send_receive, .window = 32, .message_bytes_max = 64, .start = 7});
+  CHECK(must(accept_terms(of_a_pool, ours)).start == 7);
 
   for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     auto flipped = bytes;
@@ -67,6 +71,13 @@ TEST_CASE("terms that do not fit are refused with both values", "[transport]") {
       {with(4, 1), "largest message is 16793600 and this end's 16384"},
       {with(6, 0), "largest message is 0 and this end's 16384"},
       {with(20, 1), "a ring, which this kind has not"},
+      {with(19, 33), "first grant is 33 of a window of 32"},
+      {encode({.kind = TransportKind::send_receive,
+               .window = 32,
+               .message_bytes_max = 4096,
+               .lent_bytes_max = 4096,
+               .start = 1}),
+       "what no terms of this version say"},
   }));
   auto const refused = error_of(accept_terms(bytes, ours));
   CHECK(refused == Errc::incompatible_peer);

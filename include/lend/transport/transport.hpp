@@ -17,6 +17,7 @@
 
 namespace lend {
 
+class MessagePool;
 class WaitSet;
 
 /// The numbers go over the wire.
@@ -30,7 +31,7 @@ enum class TransportKind : std::uint8_t {
 
 /// Sizes that this end chooses as the receiver; the peer chooses those of the other direction. 0:
 /// the default of the kind.
-/// Borrows: `wait_set`, until the transport is prepared.
+/// Borrows: `wait_set` and `pool`, until the transport is prepared.
 struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
   /// Messages that the peer may have under way: 4 to 512, a multiple of 4. Default 32; of a ring
@@ -59,6 +60,10 @@ struct TransportOptions {
   /// look_again(). Calls that wait for it alone nap for 50 us at a time and do not sleep.
   WaitSet* wait_set = nullptr;
   std::uint64_t tag = 0;  ///< what the set calls the transport
+  /// Whose receives and send buffers a SendReceive of `wait_set` uses, with messages of at most the
+  /// pool's message_bytes_max, its default, in both directions, and none that are lent. The default
+  /// window is 16.
+  MessagePool* pool = nullptr;
   ConnectionOptions connection{};
 };
 
@@ -71,7 +76,7 @@ struct TransportLimits {
   std::uint32_t window = 0;                  ///< messages that the peer may have under way
   /// Messages that this end may hold at a time as Received, and their bytes: with more the peer may
   /// have to wait. In a ring each is rounded up as in TransportOptions, and all count that came
-  /// since the oldest that is held.
+  /// since the oldest that is held. In a pool 1, while it has shared receives.
   std::uint32_t hold_max = 0;
   std::uint64_t hold_bytes_max = 0;
   Wait wait = Wait::adaptive;  ///< how waits for it wait

@@ -13,6 +13,7 @@
 #include <channel/parts/news.hpp>
 #include <channel/parts/peer_loans.hpp>
 #include <channel/parts/peer_watch.hpp>
+#include <channel/parts/pool_taker.hpp>
 #include <channel/parts/waiter.hpp>
 #include <channel/state/progress.hpp>
 #include <lend/base/export.hpp>
@@ -46,7 +47,6 @@ class ChannelState {
   };
 
   [[nodiscard]] bool is_free() const noexcept { return ChannelUse::is_free(user_); }
-
   /// Stops the process if `channel` was moved from.
   [[nodiscard]] static ChannelState& of(Channel const& channel) noexcept {
     if (channel.state_ == nullptr) [[unlikely]]
@@ -194,7 +194,8 @@ class ChannelState {
   LinkedNode<ChannelState> as_looked_after{this};  // the same
   LinkedNode<ChannelState> as_user{this};          // of its pool
   PoolState* pool = nullptr;                       // until that ends
-  ScopeRecord unscoped{};  // of unsafe posts and blocking calls; has last_failures()
+  PoolTaker* taker = nullptr;  // takes what the pool receives for it; null: the program
+  ScopeRecord unscoped{};      // of unsafe posts and blocking calls; has last_failures()
   LinkedList<ScopeRecord> scopes{};
   std::uint32_t scopes_left = 0;  // without finish(); wraps
   EarlierConnections earlier{};

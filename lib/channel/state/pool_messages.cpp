@@ -50,10 +50,15 @@ void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) no
   }
   if (entry.has_returned()) [[unlikely]]
     channel->note_returned(entry.returned());
-  piece.tag = channel->tag();
   piece.bytes = entry.is_by_write() ? 0 : entry.bytes();
-  piece.immediate = entry.immediate();
   channel->in_flight.observed.take_pooled(piece.bytes);
+  if (channel->taker != nullptr) {
+    if (!channel->taker->take(index, piece.bytes)) post_or_wait(index);
+    channel->progress.note_news(*channel);
+    return;
+  }
+  piece.tag = channel->tag();
+  piece.immediate = entry.immediate();
   piece.next = no_piece;
   (last_ == no_piece ? first_ : pieces_[last_].next) = index;
   last_ = index;
@@ -90,6 +95,13 @@ void PoolState::release(std::uint32_t index) noexcept {
     post_or_wait(index);
   else
     wait(index);
+}
+
+void PoolState::give_back(std::uint32_t index) noexcept {
+  if (origin_.is_inherited()) [[unlikely]]
+    return;
+  SetState::Use const use{*set_};
+  post_or_wait(index);
 }
 
 [[gnu::cold]] void PoolState::release_after_end(std::uint32_t index) noexcept {

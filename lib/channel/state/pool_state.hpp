@@ -57,6 +57,8 @@ class PoolState {
   [[nodiscard]] std::optional<Message> next() noexcept;
   /// A message goes.
   void release(std::uint32_t piece) noexcept;
+  /// The same of a piece that the channel's taker has.
+  void give_back(std::uint32_t piece) noexcept;
   /// Posts the pieces again whose last loan has ended meanwhile.
   void post_waiting() noexcept;
   /// Of a listed pool; what is left is listed again.

@@ -5,6 +5,7 @@
 
 #include <channel/state/channel_state.hpp>
 #include <channel/state/ending.hpp>
+#include <channel/state/pool_state.hpp>
 #include <channel/state/preparing.hpp>
 #include <channel/state/set_state.hpp>
 #include <channel/work/drain.hpp>
@@ -86,6 +87,20 @@ class ChannelAccess {
 
  private:
   ChannelState* state_;
+};
+
+/// The pool of a channel, for a room that takes its messages itself. The pool outlives this.
+class PoolAccess {
+ public:
+  /// `taker` outlives the channel.
+  PoolAccess(PreparedChannel const& channel, PoolTaker& taker) noexcept
+      : pool_{ChannelState::of(channel).pool} {
+    ChannelState::of(channel).taker = &taker;
+  }
+  void give_back(std::uint32_t piece) const noexcept { pool_->give_back(piece); }
+
+ private:
+  PoolState* pool_;
 };
 
 /// A call of the program on a set, for a room that waits for more than completions.

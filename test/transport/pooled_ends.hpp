@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Transports of a set whose near ends share a MessagePool, and their far ends outside.
+#pragma once
+
+#include <lend/channel/wait_set.hpp>
+#include <lend/transport/message_pool.hpp>
+#include <lend/transport/waiting.hpp>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "transport/channel_ends.hpp"
+
+namespace lend::test {
+
+using PooledMade = Result<std::pair<AnyTransport, AnyTransport>>;
+
+/// The same as try_unlike_ends<SendReceive>(), with a set and a pool for each end.
+inline PooledMade try_ends_in_pools(ProtectionDomain const& domain, TransportOptions of_a,
+                                    TransportOptions of_b) {
+  // Their transports keep what they need of both.
+  LEND_TRY(set_of_a, WaitSet::create(domain.context(), of_a.wait));
+  LEND_TRY(set_of_b, WaitSet::create(domain.context(), of_b.wait));
+  auto const pool_for = [&](WaitSet& set, TransportOptions const& options) {
+    return MessagePool::create(set, domain,
+                               {.message_bytes_max = std::max(options.message_bytes_max, 4096u),
+                                .transports_max = 1,
+                                .shared = 64,
+                                .drafts = 64});
+  };
+  LEND_TRY(pool_of_a, pool_for(set_of_a, of_a));
+  LEND_TRY(pool_of_b, pool_for(set_of_b, of_b));
+  of_a.wait_set = &set_of_a;
+  of_a.pool = &pool_of_a;
+  of_b.wait_set = &set_of_b;
+  of_b.pool = &pool_of_b;
+  return try_unlike_ends<SendReceive>(domain, of_a, of_b);
+}
+
+struct PooledServer {
+  explicit PooledServer(std::size_t count, MessagePoolOptions const& options = {},
+                        std::chrono::nanoseconds keep_alive = {})
+      : pool{must(MessagePool::create(set, domain, options))} {
+    for (std::size_t tag = 0; tag < count; ++tag) must(add(keep_alive));
+  }
+  Result<void> add(std::chrono::nanoseconds keep_alive = {}) {
+    LEND_TRY(ends,
+             try_unlike_ends<SendReceive>(
+                 domain,
+                 {.keep_alive = keep_alive, .wait_set = &set, .tag = near.size(), .pool = &*pool},
+                 {.window = 16, .message_bytes_max = 4096}));
+    near.push_back(std::move(ends.first));
+    far.push_back(std::move(ends.second));
+    return success();
+  }
+  /// The tags that the set lists.
+  std::set<std::uint64_t> listed() {
+    std::set<std::uint64_t> tags;
+    std::array<Ready, 8> room;
+    for (auto some = must(set.poll(room)); !some.empty(); some = must(set.poll(room)))
+      for (auto const& ready : some) tags.insert(ready.tag);
+    return tags;
+  }
+
+  Context context = open_test_device();
+  ProtectionDomain domain = must(context.allocate_protection_domain());
+  WaitSet set = must(WaitSet::create(context));
+  std::optional<MessagePool> pool;
+  std::vector<std::optional<AnyTransport>> near{};
+  std::vector<std::optional<AnyTransport>> far{};
+};
+
+/// Whether there was room for it.
+inline bool says(AnyTransport& transport, std::string_view text) {
+  auto const bytes = std::as_bytes(std::span{text});
+  return must(try_send(transport, SendPieces{&bytes, 1}));
+}
+
+}  // namespace lend::test
