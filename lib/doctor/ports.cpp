@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Checks of ports, their addresses and their place, from sysfs: no permission is needed for it.
 // Source: Linux Documentation/ABI/stable/sysfs-class-infiniband.
-#include <doctor/checks.hpp>
+#include <doctor/ports.hpp>
 #include <verbs/device/gid_table.hpp>
 
 #include <algorithm>
@@ -13,48 +13,6 @@ namespace lend::doctor {
 
 namespace {
 
-struct Port {
-  std::string subject, folder;
-  std::string state{};  // "ACTIVE"
-  bool is_ethernet = false;
-
-  [[nodiscard]] bool is_active() const noexcept { return state == "ACTIVE"; }
-};
-
-std::vector<Port> ports_of(Host const& host) {
-  std::vector<Port> ports;
-  for (auto const& device : kernel_devices(host)) {
-    auto const folder = "/sys/class/infiniband/" + device + "/ports/";
-    for (auto const& number : host.entries(folder)) {
-      Port port{device + '/' + number, folder + number};
-      auto const state = host.read(port.folder + "/state").value_or("");  // "4: ACTIVE"
-      port.state = state.substr(std::min(state.find(' ') + 1, state.size()));
-      port.is_ethernet = host.read(port.folder + "/link_layer") == "Ethernet";
-      ports.push_back(std::move(port));
-    }
-  }
-  return ports;
-}
-
-/// The addresses of a port, best first, as verbs::read_gids() of the opened one.
-std::vector<GidEntry> addresses_of(Host const& host, Port const& port) {
-  std::vector<GidEntry> entries;
-  for (auto const& name : host.entries(port.folder + "/gids")) {
-    auto const index = number_of(name);
-    auto const gid = verbs::gid_of_text(host.read(port.folder + "/gids/" + name).value_or(""));
-    if (!index || !gid || *gid == Gid{}) continue;
-    auto const type = host.read(port.folder + "/gid_attrs/types/" + name);  // "RoCE v2"
-    auto const kind = type == "RoCE v2"  ? GidType::roce_v2
-                      : port.is_ethernet ? GidType::roce_v1
-                                         : GidType::infiniband;
-    entries.push_back({static_cast<std::uint32_t>(*index), kind, *gid, 0});
-  }
-  std::ranges::sort(entries, {}, [](GidEntry const& entry) {
-    return std::pair{verbs::rank_of(entry), entry.index};
-  });
-  return entries;
-}
-
 /// "eth0": the interface of a port's first address; empty on InfiniBand.
 std::string interface_of(Host const& host, Port const& port) {
   for (auto const& name : host.entries(port.folder + "/gid_attrs/ndevs"))
@@ -62,23 +20,6 @@ std::string interface_of(Host const& host, Port const& port) {
         interface && !interface->empty())
       return *interface;
   return {};
-}
-
-bool is_iwarp(Host const& host, Port const& port) {
-  auto const device = port.folder.substr(0, port.folder.find("/ports/"));
-  return host.read(device + "/node_type").value_or("").find("RNIC") != std::string::npos;
-}
-
-/// Calls `examine` for each active port; says so if there is none.
-template <class Examine>
-void for_each_active(Host const& host, Notes& notes, Examine&& examine) {
-  bool is_any = false;
-  for (auto const& port : ports_of(host)) {
-    if (!port.is_active()) continue;
-    is_any = true;
-    examine(port);
-  }
-  if (!is_any) notes.skip("this host", "no RDMA device has an active port");
 }
 
 /// How fast a device is connected to its host, or can be.
@@ -101,9 +42,8 @@ struct Link {
 };
 
 bool requires_global_routes(Host const& host, Port const& port) {
-  auto const slash = port.subject.find('/');
-  auto const number = number_of(port.subject.substr(slash + 1)).value_or(0);
-  return host.needs_global_route(port.subject.substr(0, slash), static_cast<std::uint8_t>(number));
+  auto const number = number_of(port.number()).value_or(0);
+  return host.needs_global_route(port.device(), static_cast<std::uint8_t>(number));
 }
 
 /// Those that another network namespace has for itself; in /sys they may be `listed` here.
@@ -138,6 +78,44 @@ constexpr int version_1_rank = 3;
 
 }  // namespace
 
+std::vector<Port> ports_of(Host const& host) {
+  std::vector<Port> ports;
+  for (auto const& device : kernel_devices(host)) {
+    auto const folder = "/sys/class/infiniband/" + device + "/ports/";
+    for (auto const& number : host.entries(folder)) {
+      Port port{device + '/' + number, folder + number};
+      auto const state = host.read(port.folder + "/state").value_or("");  // "4: ACTIVE"
+      port.state = state.substr(std::min(state.find(' ') + 1, state.size()));
+      port.is_ethernet = host.read(port.folder + "/link_layer") == "Ethernet";
+      ports.push_back(std::move(port));
+    }
+  }
+  return ports;
+}
+
+std::vector<GidEntry> addresses_of(Host const& host, Port const& port) {
+  std::vector<GidEntry> entries;
+  for (auto const& name : host.entries(port.folder + "/gids")) {
+    auto const index = number_of(name);
+    auto const gid = verbs::gid_of_text(host.read(port.folder + "/gids/" + name).value_or(""));
+    if (!index || !gid || *gid == Gid{}) continue;
+    auto const type = host.read(port.folder + "/gid_attrs/types/" + name);  // "RoCE v2"
+    auto const kind = type == "RoCE v2"  ? GidType::roce_v2
+                      : port.is_ethernet ? GidType::roce_v1
+                                         : GidType::infiniband;
+    entries.push_back({static_cast<std::uint32_t>(*index), kind, *gid, 0});
+  }
+  std::ranges::sort(entries, {}, [](GidEntry const& entry) {
+    return std::pair{verbs::rank_of(entry), entry.index};
+  });
+  return entries;
+}
+
+bool is_iwarp(Host const& host, Port const& port) {
+  auto const type = host.read("/sys/class/infiniband/" + port.device() + "/node_type");
+  return type.value_or("").find("RNIC") != std::string::npos;
+}
+
 void check_namespaces(Host const& host, Notes& notes) {
   auto here = kernel_devices(host);
   auto const elsewhere = devices_elsewhere(host, here);
@@ -157,8 +135,7 @@ void check_namespaces(Host const& host, Notes& notes) {
   bool is_any_apart = false;
   for (auto const& port : ports_of(host)) {
     auto const interface = interface_of(host, port);
-    auto const device = port.subject.substr(0, port.subject.find('/'));
-    if (!interfaces || interface.empty() || std::ranges::count(elsewhere, device) != 0 ||
+    if (!interfaces || interface.empty() || std::ranges::count(elsewhere, port.device()) != 0 ||
         has_line_of(*interfaces, interface))
       continue;
     is_any_apart = true;
