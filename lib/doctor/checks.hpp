@@ -99,6 +99,9 @@ void check_addresses(Host const&, Notes&);
 void check_mtu(Host const&, Notes&);
 void check_nodes(Host const&, Notes&);
 void check_links(Host const&, Notes&);
+// networks.cpp
+void check_classes(Host const&, Notes&);
+void check_subnets(Host const&, Notes&);
 // counters.cpp
 void check_counters(Host const&, Notes&);
 // opening.cpp

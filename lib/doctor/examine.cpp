@@ -31,6 +31,8 @@ constexpr auto all_checks = std::to_array<doctor::Check>({
     {"route", devices_page, &doctor::check_routes},
     {"gid", devices_page, &doctor::check_addresses},
     {"mtu", doctor_page, &doctor::check_mtu},
+    {"class", doctor_page, &doctor::check_classes},
+    {"subnet", doctor_page, &doctor::check_subnets},
     {"numa", memory_page, &doctor::check_nodes},
     {"link", doctor_page, &doctor::check_links},
     {"counters", doctor_page, &doctor::check_counters},

@@ -21,14 +21,16 @@ namespace lend::doctor {
 namespace {
 
 constexpr std::size_t file_bytes_max = 64 * 1024;
-constexpr std::size_t folder_names_max = 16'384;  // more than any kernel has devices
+constexpr std::size_t routes_bytes_max = 1024 * 1024;  // 8,192 routes
+constexpr std::size_t folder_names_max = 16'384;       // more than any kernel has devices
 
-std::optional<std::string> text_in(std::string const& path) {
+std::optional<std::string> text_in(std::string const& path,
+                                   std::size_t bytes_max = file_bytes_max) {
   base::UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (!file) return std::nullopt;
   std::string text;
   char buffer[4096];
-  while (text.size() < file_bytes_max) {
+  while (text.size() < bytes_max) {
     auto const got = ::read(file.get(), buffer, sizeof buffer);
     if (got < 0) return std::nullopt;
     if (got == 0) break;
@@ -66,6 +68,32 @@ std::vector<std::string> lines_of(std::string_view text) {
     text.remove_prefix(std::min(line.size() + 1, text.size()));
   }
   return lines;
+}
+
+/// A network that an interface reaches without a gateway. Its numbers have one order of bytes.
+struct OwnNetwork {
+  std::string name{};  ///< of the interface
+  std::uint64_t prefix = 0, mask = 0;
+
+  [[nodiscard]] bool overlaps(OwnNetwork const& other) const noexcept {
+    return ((prefix ^ other.prefix) & mask & other.mask) == 0;
+  }
+};
+
+/// Those of /proc/net/route. A route to one host is no network, nor is the default route.
+std::vector<OwnNetwork> networks_of(std::string_view table) {
+  constexpr std::size_t name = 0, prefix = 1, gateway = 2, mask = 7;
+  constexpr std::uint64_t one_host = 0xffff'ffff;
+  std::vector<OwnNetwork> networks;
+  for (auto& line : lines_of(table)) {
+    std::ranges::replace(line, '\t', '\n');
+    auto const fields = lines_of(line);
+    if (fields.size() <= mask || number_of(fields[gateway], 16) != 0) continue;
+    OwnNetwork const network{fields[name], number_of(fields[prefix], 16).value_or(0),
+                             number_of(fields[mask], 16).value_or(0)};
+    if (network.mask != 0 && network.mask != one_host) networks.push_back(network);
+  }
+  return networks;
 }
 
 // An answer that is an error has one line, which begins so.
@@ -175,6 +203,41 @@ std::vector<Host::OwnVariable> Host::own_variables() const {
                          std::string{line.substr(std::min(space + 1, line.size()))}});
   }
   return variables;
+}
+
+std::optional<std::vector<std::string>> Host::driver_classes(std::string const& file) const {
+  auto const text = answer("classes " + file, [&]() -> Answer {
+    auto const said = text_in(root + file);
+    if (!said) return std::nullopt;
+    std::vector<std::string> classes;
+    for (auto const& line : lines_of(*said))  // "src_ip=10.0.0.1,dst_ip=10.0.0.0/8,tclass=26"
+      classes.push_back(line.substr(line.rfind(',') + 1));
+    return joined(classes);
+  });
+  if (!text) return std::nullopt;
+  return lines_of(*text);
+}
+
+std::optional<std::vector<std::string>> Host::interfaces_beside(
+    std::string const& interface) const {
+  auto const text = answer("networks " + interface, [&]() -> Answer {
+    auto const table = text_in(root + "/proc/self/net/route", routes_bytes_max);
+    if (!table) return std::nullopt;
+    auto const networks = networks_of(*table);
+    std::vector<std::string> beside;
+    auto const add = [&](std::string const& name) {
+      if (std::ranges::count(beside, name) == 0) beside.push_back(name);
+    };
+    for (auto const& own : networks) {
+      if (own.name != interface) continue;
+      add(interface);
+      for (auto const& other : networks)
+        if (own.overlaps(other)) add(other.name);
+    }
+    return joined(beside);
+  });
+  if (!text) return std::nullopt;
+  return lines_of(*text);
 }
 
 Result<std::vector<std::string>> Host::device_names() const {

@@ -67,6 +67,16 @@ struct Host {
   [[nodiscard]] std::optional<ForkSafety> fork_safety() const;
   /// Whether LIDs are not sufficient in the subnet of this port, which only its device tells.
   [[nodiscard]] bool needs_global_route(std::string const& device, std::uint8_t port) const;
+  /// The traffic classes that the driver gives packets of a port: "Global tclass=106" to all, or
+  /// "tclass=26" to those of some addresses, which are left out. None: no such file can be read.
+  /// Source: mlx5_ib of MLNX_OFED, traffic_class_show().
+  [[nodiscard]] std::optional<std::vector<std::string>> driver_classes(
+      std::string const& file) const;
+  /// The interfaces that have a network of IPv4 in common with this one, which is the first; not
+  /// the networks. Empty: it has none in the main table of routes. None: that cannot be read.
+  /// Source: Linux net/ipv4/fib_trie.c, fib_route_seq_show().
+  [[nodiscard]] std::optional<std::vector<std::string>> interfaces_beside(
+      std::string const& interface) const;
   /// Anything else: what `ask` returns. `question` is one or more words, the first of which is none
   /// of another function's.
   [[nodiscard]] Answer answer(std::string const& question,
