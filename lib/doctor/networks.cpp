@@ -106,7 +106,7 @@ struct Faults {
       add("arp_ignore", value, 1);
     if (auto const value = *settings.announce; value < 2) add("arp_announce", value, 2);
     if (!seen.empty())
-      why = "Linux answers for it with another port's MAC address, so packets go to the wrong port";
+      why = "Linux gives peers another port's MAC address for it: packets go to the wrong port";
     if (*settings.reverse_filter == 1) {
       add("rp_filter", 1, 2);
       why += why.empty() ? "" : ", and ";

@@ -102,6 +102,7 @@ expect("a guest as it is", [("port", "rxe0/1", "ok", "ACTIVE"), ("gid", "rxe0/1"
                             ("mtu", "rxe0/1", "ok", "9000"), ("device.files", "rxe0", "ok", "uverbs"),
                             ("device.driver", "rxe0", "ok", ""), ("memlock", "", "ok", ""),
                             ("namespace", "this host", "ok", ""), ("fork", "", "ok", "Linux does so"),
+                            ("class", "rxe0/1", "ok", "takes 0"), ("subnet", "rxe0/1", "ok", "no other port"),
                             ("counters", "rxe0/1", "ok", "none grew in")])
 expect("no device files", [("device.files", "rxe0", "fail", "is not there"), ("open", "", "fail", "")],
        works=False, before=hidden("/dev/infiniband"))
@@ -134,6 +135,23 @@ with changed(["ip", "link", "set", NET, "mtu", "1500"], ["ip", "link", "set", NE
         ("pages", "", "warn", "nr_hugepages"), ("descriptors", "", "warn", "ulimit -n"), ("cpu", "", "warn", "taskset"),
         ("memlock", "", "ok", "CAP_IPC_LOCK")],
            before=["prlimit", "--memlock=65536:65536", "--nofile=64:4096", "taskset", "-c", "0"])
+# Linux gives the device its address a little later.
+beside = ("ip link add beside0 type veth peer name beside1 && ip addr add 10.77.0.9/24 dev beside0"
+          " && ip link set beside1 up && ip link set beside0 up && rdma link add rxe9 type rxe netdev beside0 && "
+          "timeout 60 sh -c 'until grep -qs 0a4d:0009 /sys/class/infiniband/rxe9/ports/1/gids/*; do sleep 0.01; done'")
+with changed(["sh", "-c", beside], ["sh", "-c", "rdma link delete rxe9 && ip link delete beside0"]):
+    expect("two ports in one network", [("subnet", "rxe0/1", "warn", "rxe9/1 (beside0)"),
+                                        ("subnet", "rxe9/1", "warn", "arp_announce=2")])
+    settings = [f"net.ipv4.conf.all.{name}" for name in ("arp_ignore", "arp_announce", "rp_filter")]
+    before = [f"{name}={output('sysctl', '-n', name).strip()}" for name in settings]
+    with changed(["sysctl", *(f"{name}={value}" for name, value in zip(settings, (1, 2, 2)))], ["sysctl", *before]):
+        expect("two ports in one network, each with its MAC address", [("subnet", "rxe0/1", "ok", "answers for itself")])
+classes = "/sys/kernel/config"
+with changed(["sh", "-c", f"mount -t configfs none {classes} && mkdir {classes}/rdma_cm/rxe0"
+                          f" && echo 106 >{classes}/rdma_cm/rxe0/ports/1/default_roce_tos"],
+             ["sh", "-c", f"echo 0 >{classes}/rdma_cm/rxe0/ports/1/default_roce_tos"
+                          f" && rmdir {classes}/rdma_cm/rxe0 && umount {classes}"]):
+    expect("a class that rdma_cm gives", [("class", "rxe0/1", "warn", "LEND_TRAFFIC_CLASS=106")])
 with changed(["modprobe", "-r", "rdma_ucm"], ["modprobe", "rdma_ucm"]):
     missing = [("modules", "rdma_ucm", "warn", "modprobe rdma_ucm")]
     with changed(["sh", "-c", "echo /bin/false >/proc/sys/kernel/modprobe"],
