@@ -115,8 +115,8 @@ void check_use(Host const& host, Notes& notes) {
     for (auto const& name : names.value()) note(host.opened(DeviceChoice::named(name)));
   else
     note(host.opened(DeviceChoice::soft()));
-  auto const seen = "listen() and connect() on " + (endpoints.empty() ? "nothing" : endpoints) +
-                    ", rdma_cm on " + (connections.empty() ? "nothing" : connections);
+  auto const seen = "listen() and connect() on " + (endpoints.empty() ? "no device" : endpoints) +
+                    ", rdma_cm on " + (connections.empty() ? "no device" : connections);
   if (!endpoints.empty() || !connections.empty()) return notes.ok("this process can use", seen);
   notes.fail("this process can use", seen, "no device can be opened; see the findings above");
 }

@@ -139,7 +139,7 @@ TEST_CASE("errors of a host are captured as their messages", "[doctor]") {
 
   CHECK(texts_of(examined_elsewhere(host.tree, captured.text), host.tree) ==
         texts_of(captured.findings, host.tree));
-  CHECK(has(text_of(captured.findings.back()), "on nothing"));
+  CHECK(has(text_of(captured.findings.back()), "on no device"));
   CHECK(has(captured.text, "error: none is ? listed"));
 }
 
