@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 namespace lend::tools {
 
@@ -38,7 +39,8 @@ int main(int count, char* words[]) {
     // What was asked of a command is in its help.
     char help[] = "help";
     std::array<char*, 2> const asked{help, count > 1 ? words[1] : help};
-    bool const is_of_command = count > 1 && parse(asked).has_value();
+    bool const is_of_command =
+        count > 1 && std::string_view{words[1]} != help && parse(asked).has_value();
     std::fprintf(stderr, "`lend %s` says more\n",
                  is_of_command ? (std::string{words[1]} + " --help").c_str() : help);
     return status;

@@ -135,6 +135,8 @@ def words():
     check("what is wrong with a command is told with its help", wrong.stderr.endswith("\n`lend bench --help` says more\n"),
           wrong)
     check("a wrong word takes two lines", run("docter").stderr.count("\n") == 2, version)
+    wrong = run("help", "bogus")
+    check("help without a command says how to ask for one", wrong.stderr.endswith("\n`lend help` says more\n"), wrong)
     explained = run("explain", "12")
     check("a status by its number, with its names and no marks", explained.returncode == 0 and
           "4791" in explained.stdout and "`" not in explained.stdout and explained.stdout.startswith(
