@@ -29,10 +29,12 @@ std::string names_of(CLI::Option const& option) {
   return text + (may_lack ? " [" : " ") + option.get_type_name() + (may_lack ? "]" : "");
 }
 
-std::string text_of_options(CLI::App const& app, std::size_t columns) {
+/// The words of a command, or its options, a paragraph each.
+std::string text_of_options(CLI::App const& app, bool are_words, std::size_t columns) {
   std::string text;
   for (auto const* option : app.get_options()) {
-    auto const names = option->get_positional() ? option->get_name() : names_of(*option);
+    if (option->get_positional() != are_words) continue;
+    auto const names = are_words ? option->get_name() : names_of(*option);
     auto head = "  " + names;
     if (head.size() + 2 > option_columns)
       head += '\n' + std::string(option_columns, ' ');
@@ -69,7 +71,9 @@ std::string formatted_help(CLI::App const* app, std::string const&, CLI::AppForm
   text += '\n' + wrapped("", about.substr(end_of_synopsis + 2), 0, columns);
   if (auto const commands = text_of_commands(*app, columns); !commands.empty())
     text += "\nCommands:\n" + commands;
-  text += "\nOptions:\n" + text_of_options(*app, columns);
+  if (auto const words = text_of_options(*app, true, columns); !words.empty())
+    text += "\nArguments:\n" + words;
+  text += "\nOptions:\n" + text_of_options(*app, false, columns);
   if (!app->get_footer().empty()) text += '\n';
   for (auto const& line : CLI::detail::split(app->get_footer(), '\n'))
     text += line.starts_with("  ") ? line + '\n' : wrapped("", line, 0, columns);
@@ -153,7 +157,7 @@ void describe(CLI::App& app, About const& about) {
   (void)app.description(std::string{about.synopsis} + "\n\n" + std::string{about.paragraph});
   app.footer(std::string{about.rest});
   app.formatter_fn(formatted_help);
-  app.set_help_flag("-h,--help", "prints this");
+  app.set_help_flag("-h,--help", "prints this help");
 }
 
 }  // namespace
@@ -170,7 +174,7 @@ CommandLine CommandLine::add_command(std::string const& name, About const& about
 }
 
 CommandLine& CommandLine::version(std::string const& text) {
-  app_->set_version_flag("-V,--version", text, "prints the version, its commit and what it has");
+  app_->set_version_flag("-V,--version", text, "prints the version, its commit and its features");
   return *this;
 }
 

@@ -16,11 +16,11 @@ namespace {
 constexpr command::About about_lend_run{
     "lend-run -n N [OPTION…] [--] PROGRAM [ARGUMENT…]",
     "Starts PROGRAM as N ranks on this host, which meet by lend::Group::join(). Each line of "
-    "output "
-    "begins with its rank, as in [3]. Rank 0 reads the standard input, unless that is a terminal. "
-    "Where the output of lend-run is a terminal, that of each rank is one, too. Signals are passed "
-    "on to all ranks. When a rank fails and is not started again, the others get SIGTERM, and "
-    "SIGKILL after 5 s. What the ranks started ends with lend-run, however that ends.",
+    "output begins with its rank, as in [3]. Rank 0 reads the standard input, unless that is a "
+    "terminal. If the output of lend-run is a terminal, that of each rank is one, too. Signals are "
+    "passed on to all ranks. When a rank fails and is not restarted, the others get SIGTERM, and "
+    "SIGKILL after 5 s. All processes that the ranks started end with lend-run, even if it is "
+    "killed.",
     "Example:\n"
     "  lend-run -n 4 --timeout 10m ./program\n"
     "\n"
@@ -66,15 +66,15 @@ Result<Options> parse(std::span<char* const> arguments) {
   };
   bool no_prefix = false;
   command::CommandLine line{about_lend_run};
-  line.value("-n,--np", "N", take_ranks, "how many ranks, 1 to " + std::to_string(ranks_max))
+  line.value("-n,--np", "N", take_ranks, "number of ranks, 1 to " + std::to_string(ranks_max))
       .value("--restarts", "K", take_restarts,
-             "starts a rank that failed again, K times in all, unless one has finished")
+             "restarts failed ranks, K times in all, until a rank has finished")
       .value("--timeout", "D", take_timeout, "ends the ranks after D: 500ms, 30s, 5m or 1h")
       .flag("--pty", options.pty,
             "gives each rank a terminal for its output, also where lend-run has none")
-      .flag("--no-prefix", no_prefix, "leaves lines as they are, without their rank")
+      .flag("--no-prefix", no_prefix, "prints lines without their rank")
       .path("--output", "DIRECTORY", options.output_in,
-            "writes what rank R says to rank-R.log there, and nothing here")
+            "writes the output of rank R to DIRECTORY/rank-R.log, and prints none")
       .flag("--bind", options.binds,
             "binds each rank to an equal part of the CPUs that lend-run may use")
       .version(command::version_of("lend-run"));

@@ -25,13 +25,13 @@ constexpr command::About about_lend{
     "command line. `lend run` ends as PROGRAM does."};
 
 constexpr command::About about_doctor{
-    "lend doctor [--strict] [--verbose] [--json] [--secret FILE] [HOST:PORT | --listen "
-    "[HOST:PORT]]\n"
-    "lend doctor [--strict] [--verbose] [--json] --capture FILE | --replay FILE",
-    "Examines whether this process can do RDMA, and says what to change where it cannot. "
+    "lend doctor [OPTION…]\n"
+    "lend doctor [OPTION…] HOST:PORT | --listen [HOST:PORT]\n"
+    "lend doctor [OPTION…] --capture FILE | --replay FILE",
+    "Examines whether this process can use RDMA, and says what to change if it cannot. "
     "Limits and permissions are those of the process itself: run it in the job (srun lend doctor). "
-    "It changes nothing. With HOST:PORT, where another doctor listens, both compare what they "
-    "found and move bytes between their ports.",
+    "It changes nothing. With HOST:PORT, the address of another doctor that listens, both compare "
+    "their findings and send messages between their ports.",
     "Example:\n"
     "  node1$ lend doctor --listen\n"
     "  node2$ lend doctor node1:7472\n"
@@ -40,8 +40,8 @@ constexpr command::About about_doctor{
 
 constexpr command::About about_info{
     "lend info [--json | --environment]",
-    "Prints this build, the devices with their ports and addresses, and which of them "
-    "open_device() takes and why.",
+    "Prints the version, the devices with their ports and addresses, and which device "
+    "open_device() takes, and why.",
     "Example:\n"
     "  LEND_DEVICE=soft lend info\n"
     "\n"
@@ -49,13 +49,12 @@ constexpr command::About about_info{
 
 constexpr command::About about_run{
     "lend run [--faults PLAN] [--record DIRECTORY] [--] PROGRAM [ARGUMENT…]",
-    "Starts a program of verbs on the soft device, which it sees as soft0 beside its other "
-    "devices. The program must be linked dynamically.",
-    "A PLAN has words KIND@N or KIND@N:AMOUNT, such as \"drop@3:1 peer-death@10\": what fails at "
-    "the "
-    "Nth operation. A KIND is drop (times), delay (ns), rnr (times), flush, peer-death, "
-    "queue-error, "
-    "control (errno; of the Nth control call), port-down or port-up.\n"
+    "Starts a verbs program on the soft device, which it sees as soft0 beside its other devices. "
+    "PROGRAM must be linked dynamically.",
+    "PLAN is a list of faults, KIND@N or KIND@N:AMOUNT, such as \"drop@3:1 peer-death@10\": the "
+    "fault occurs at the Nth operation, control at the Nth control call. KIND, with the meaning of "
+    "AMOUNT, is drop (times), delay (ns), rnr (times), flush, peer-death, queue-error, control "
+    "(errno), port-down or port-up.\n"
     "\n"
     "Example:\n"
     "  lend run ib_write_lat -d soft0\n"
@@ -65,8 +64,8 @@ constexpr command::About about_run{
 
 constexpr command::About about_trace{
     "lend trace [--json | --follow] DIRECTORY|FILE…",
-    "Prints the events that channels recorded, of processes that ended or still run. Channels "
-    "record where LEND_RECORD names a directory.",
+    "Prints the events that channels recorded. Channels record if LEND_RECORD names a directory. "
+    "Their processes may have ended or still run.",
     "Example:\n"
     "  LEND_RECORD=/tmp/records ./program; lend trace /tmp/records\n"
     "\n"
@@ -74,8 +73,9 @@ constexpr command::About about_trace{
 
 constexpr command::About about_explain{
     "lend explain [NAME]",
-    "Says what a name means, and what to do. A NAME is a code of lend, a status of a completion, "
-    "by number or name, or a finding of the doctor. Without one it lists them.",
+    "Says what an error code, a status or a finding means, and what to do. NAME is a code of lend, "
+    "the number or name of a completion's status, or a finding of the doctor. Without NAME it "
+    "lists all names.",
     "Example:\n"
     "  lend explain 12\n"
     "\n"
@@ -88,7 +88,7 @@ Error refusal(std::string text) {
 Result<void> check_doctor(CommandLine& line, std::vector<std::string> const& words) {
   for (auto const& word : words) {
     if (!is_address(word))
-      return refusal("doctor takes an address HOST:PORT, and no " + base::shown(word));
+      return refusal("doctor takes an address HOST:PORT, not " + base::shown(word));
     if (!line.address.empty())
       return refusal("doctor takes one address, and no second " + base::shown(word));
     line.address = word;
@@ -102,11 +102,11 @@ Result<void> check_doctor(CommandLine& line, std::vector<std::string> const& wor
 
 constexpr command::About about_top{
     "lend top [--every D] [--count N] DIRECTORY|FILE…\n"
-    "lend top --format F [--write FILE] [--every D] [--count N] DIRECTORY|FILE…",
-    "Shows what processes do that count where LEND_METRICS names a directory: how many requests "
-    "ended in a second, how many of them failed, their bytes and how long they took. On a terminal "
-    "it goes on until Ctrl-C, or until all have ended; elsewhere it prints one table. With "
-    "--format it prints what all have counted together, those too that have ended.",
+    "lend top --format F [--write FILE] [OPTION…] DIRECTORY|FILE…",
+    "Shows the requests of running processes: completed and failed per second, bytes and "
+    "latencies. Processes count if LEND_METRICS names a directory. On a terminal it repeats until "
+    "Ctrl-C, or until all processes have ended; elsewhere it prints one table. With --format it "
+    "prints the counts of all processes together, also of those that have ended.",
     "Example:\n"
     "  LEND_METRICS=/dev/shm/metrics ./program & lend top /dev/shm/metrics\n"
     "\n"
@@ -118,33 +118,37 @@ class Parser {
   Parser() {
     doctor_
         .optional_value("--listen", "HOST:PORT", listen_at_, std::string{listen_address},
-                        "serves one peer, at [::]:7472 unless given")
-        .path("--secret", "FILE", line_.secret_in, "has the secret, the same at both ends")
+                        "waits for one other doctor, at [::]:7472 by default")
+        .path("--secret", "FILE", line_.secret_in,
+              "reads the secret from FILE; it is the same at both ends")
         .flag("--strict", line_.strict, "counts warnings as failures")
-        .flag("-v,--verbose", line_.verbose, "says of each check that was skipped why")
-        .flag("--json", line_.json, "prints the findings for programs")
+        .flag("-v,--verbose", line_.verbose, "says why each skipped check was skipped")
+        .flag("--json", line_.json, "prints the findings as JSON")
         .path("--capture", "FILE", line_.capture_in,
-              "keeps in a new file what it looked at, for others: text without addresses")
-        .path("--replay", "FILE", line_.replay_of, "examines such a file instead of this process")
+              "saves what it examined in a new file, as text without addresses")
+        .path("--replay", "FILE", line_.replay_of,
+              "examines a file of --capture instead of this process")
         .words("HOST:PORT", words_, "the address of the other doctor");
     add_bench_options(bench_, bench_words_);
     run_.value("--faults", "PLAN", keep_in(line_.faults), "makes operations of the device fail")
         .path("--record", "DIRECTORY", line_.record_in,
-              "keeps the last events of its channels there");
-    info_.flag("--json", line_.json, "prints the same for programs, with the limits of devices")
-        .flag("--environment", line_.environment, "prints what the environment says to lend");
-    trace_.flag("--json", line_.json, "writes events for ui.perfetto.dev and chrome://tracing")
+              "keeps the last events of each channel of lend in DIRECTORY");
+    info_.flag("--json", line_.json, "prints the same as JSON, with the limits of each device")
+        .flag("--environment", line_.environment,
+              "prints the variables that lend reads, with their values");
+    trace_.flag("--json", line_.json, "prints JSON for ui.perfetto.dev and chrome://tracing")
         .flag("--follow", line_.follow,
-              "goes on with what processes record, until Ctrl-C or until they have ended")
-        .words("DIRECTORY|FILE", line_.paths, "recordings, or directories with some");
-    top_.value("--every", "D", take_interval(), "the time between two looks: 2s unless given")
-        .value("--count", "N", take_count(), "ends after so many")
+              "prints new events, too, until Ctrl-C or until the processes have ended")
+        .words("DIRECTORY|FILE", line_.paths, "recordings, or directories that contain them");
+    top_.value("--every", "D", take_interval(),
+               "time between two tables or texts, such as 15s; 2s by default")
+        .value("--count", "N", take_count(), "ends after N tables or texts")
         .value("--format", "F", take_format(), "openmetrics, prometheus or json")
         .path("--write", "FILE", line_.top.write_to,
-              "replaces FILE by each text, for node_exporter's textfile collector")
-        .words("DIRECTORY|FILE", line_.paths, "that LEND_METRICS named, or files of it");
-    explain_.words("NAME", words_, "what to explain");
-    help_.words("COMMAND", words_, "the command to help with");
+              "replaces FILE with each text, for node_exporter's textfile collector")
+        .words("DIRECTORY|FILE", line_.paths, "the directory of LEND_METRICS, or files in it");
+    explain_.words("NAME", words_, "the code, status or finding");
+    help_.words("COMMAND", words_, "the command");
     lend_.version(command::version_of("lend"));
   }
 

@@ -50,7 +50,7 @@ int explain(CommandLine const& line) {
     for (auto const& one : sections())
       names.insert(names.end(), one.names.begin(), one.names.end());
     auto const status =
-        complain(command::unknown_word("lend has no code, status or topic", line.name, names),
+        complain(command::unknown_word("lend has no code, status or finding", line.name, names),
                  status_of_usage);
     std::fputs("`lend explain` lists all names\n", stderr);
     return status;

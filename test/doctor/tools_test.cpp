@@ -86,20 +86,20 @@ TEST_CASE("a command line that is wrong is refused with the nearest word", "[too
         "doctor takes one address, and no second b:2");
   CHECK(refusal_of({"doctor", "--lisen"}) ==
         "doctor has no option --lisen; the nearest is --listen");
-  CHECK(refusal_of({"doctor", "node1"}).starts_with("doctor takes an address HOST:PORT, and no"));
+  CHECK(refusal_of({"doctor", "node1"}).starts_with("doctor takes an address HOST:PORT, not"));
   CHECK(refusal_of({"doctor", "--secret"}) == "--secret lacks its value");
   CHECK(refusal_of({"bench", "sned"}) ==
-        "bench takes an address HOST:PORT, and no sned; the nearest is send");
+        "bench takes an address HOST:PORT, not sned; the nearest is send");
   CHECK(refusal_of({"bench", "--hgram", "x"}) ==
         "bench has no option --hgram; the nearest is --hgrm");
   CHECK(refusal_of({"bench", "--via", "scope"}) ==
         "--via takes scoped, unsafe, blocking or batch, not scope; the nearest is scoped");
   CHECK(refusal_of({"bench", "--bytes", "8,0"}) ==
-        "--bytes takes sizes from 1 to 1G such as 8,64K, and no 0");
+        "--bytes takes sizes from 1 to 1G such as 8,64K, not 0");
   CHECK(refusal_of({"bench", "--bytes", "8,"}) ==
-        "--bytes takes sizes from 1 to 1G such as 8,64K, and no ");
+        "--bytes takes sizes from 1 to 1G such as 8,64K, not ");
   CHECK(refusal_of({"bench", "--count", "99999999999"}) ==
-        "--count takes a number from 1 to 16777216, and no 99999999999");
+        "--count takes a number from 1 to 16777216, not 99999999999");
   CHECK(refusal_of({"bench", "a:1", "b:2"}) == "bench takes one address, and no second b:2");
   CHECK(refusal_of({"bench", "--svg"}) == "--svg lacks its value");
   CHECK(refusal_of({"bench", "--hgrm", "x"}).starts_with("--hgrm is of one histogram"));
@@ -137,7 +137,8 @@ TEST_CASE("a wrong word has a nearest one only where it is alike", "[tools]") {
 }
 
 TEST_CASE("each command has a help of 80 columns", "[tools]") {
-  for (std::string const name : {"doctor", "info", "bench", "run", "trace", "explain", "help"}) {
+  for (std::string const name :
+       {"doctor", "info", "bench", "run", "trace", "top", "explain", "help"}) {
     INFO(name);
     auto const help = parsed({name, "--help"}).value();
     CHECK(help.command == tools::Command::text);

@@ -26,7 +26,7 @@ Result<std::vector<std::size_t>> sizes_in(std::string_view list) {
     auto const word = list.substr(0, comma);
     auto const size = command::size_in(word);
     if (!size || *size == 0 || *size > message_bytes_max)
-      return wrong("--bytes takes sizes from 1 to 1G such as 8,64K, and no " + base::shown(word));
+      return wrong("--bytes takes sizes from 1 to 1G such as 8,64K, not " + base::shown(word));
     sizes.push_back(*size);
     if (comma == list.size()) return sizes;
     list.remove_prefix(comma + 1);
@@ -38,8 +38,8 @@ Result<std::uint64_t> count_in(std::string_view text) {
   auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value == 0 ||
       value > bench_count_max)
-    return wrong("--count takes a number from 1 to " + std::to_string(bench_count_max) +
-                 ", and no " + base::shown(text));
+    return wrong("--count takes a number from 1 to " + std::to_string(bench_count_max) + ", not " +
+                 base::shown(text));
   return value;
 }
 
@@ -75,7 +75,7 @@ struct Taker {
     auto const* const operation = std::ranges::find(bench_operations, word);
     if (operation != bench_operations.end()) return take_operation(*operation), success();
     constexpr auto known = std::to_array<std::string_view>({"lat", "bw", "send", "write", "read"});
-    return command::unknown_word("bench takes an address HOST:PORT, and no", word, known);
+    return command::unknown_word("bench takes an address HOST:PORT, not", word, known);
   }
 };
 
@@ -119,9 +119,8 @@ command::About const about_bench{
     "lend bench [lat] [bw] [send] [write] [read] [OPTION…] [HOST:PORT]\n"
     "lend bench --listen [HOST:PORT]",
     "Measures latency and bandwidth, between two processes of this host or to another host. There, "
-    "at "
-    "HOST:PORT, another bench listens. The words choose what is measured; otherwise all is, and "
-    "within this host what TCP takes.",
+    "`lend bench --listen` runs at HOST:PORT. The words choose what to measure; without any, it "
+    "measures everything, and within this host also TCP.",
     "Example:\n"
     "  lend bench lat send write --bytes 8,4K\n"
     "\n"
@@ -162,27 +161,30 @@ void add_bench_options(command::CommandLine& line, BenchWords& words) {
   };
   auto const take_memory = [&options](std::string const& value) -> Result<void> {
     if (value != "own" && value != "allocated")
-      return wrong("--memory takes own or allocated, and no " + base::shown(value));
+      return wrong("--memory takes own or allocated, not " + base::shown(value));
     options.own_memory = value == "own";
     return success();
   };
   line.optional_value("--listen", "HOST:PORT", words.listen_at, std::string{listen_address},
-                      "answers one peer, at [::]:7472 unless given")
+                      "waits for one other bench, at [::]:7472 by default")
       .value("--bytes", "LIST", of_near("--bytes", take_sizes),
-             "sizes of messages, such as 8,4K,1G; each end needs 4 times the largest")
+             "message sizes, such as 8,4K,1G; each end needs 4 times the largest in memory")
       .value("--count", "N", of_near("--count", take_count),
-             "rounds or messages; what takes 0.2 s unless given")
+             "rounds or messages per row; by default as many as take 0.2 s")
       .value("--via", "WAY", of_near("--via", take_way),
-             "how to post: scoped, unsafe, blocking (latency) or batch (bandwidth)")
+             "how to post: scoped (default), unsafe, blocking (latency only) or batch (bandwidth "
+             "only)")
       .value("--memory", "KIND", of_near("--memory", take_memory),
-             "own: of the program, which registers it; else lend allocates it")
-      .path("--device", "NAME", options.device, "the device, as LEND_DEVICE names it")
-      .path("--secret", "FILE", options.secret_in, "has the secret, the same at both ends")
+             "allocated (default): by lend; own: by the program, which registers it")
+      .path("--device", "NAME", options.device, "the device, named as in LEND_DEVICE")
+      .path("--secret", "FILE", options.secret_in,
+            "reads the secret from FILE; it is the same at both ends")
       .flag("--histogram", options.histogram, "draws the latencies below the table")
-      .value("--svg", "FILE", of_near("--svg", keep(options.svg)), "draws them in a file")
+      .value("--svg", "FILE", of_near("--svg", keep(options.svg)),
+             "draws latencies and bandwidths in FILE")
       .value("--hgrm", "FILE", of_near("--hgrm", keep(options.hgrm)),
-             "writes one row's latencies in HdrHistogram's text format")
-      .flag("--json", options.json, "prints the results for programs")
+             "writes the latencies of a single row in HdrHistogram's text format")
+      .flag("--json", options.json, "prints the results as JSON")
       .words("WORD", words.words, "lat, bw, send, write, read, or the address of the other bench");
 }
 
