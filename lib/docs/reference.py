@@ -53,6 +53,13 @@ def is_shown(member):
             "=delete" not in member.findtext("argsstring", "").replace(" ", ""))
 
 
+def is_said(member):
+    """Not a specialization, nor a template's name for a type that no comment explains."""
+    is_alias = member.get("kind") == "typedef" and member.find("templateparamlist") is not None
+    words = "".join("".join(member.find(f"{part}description").itertext()) for part in ("brief", "detailed"))
+    return "<" not in member.findtext("name") and (words.strip() != "" or not is_alias)
+
+
 def clean(compound):
     """Leaves of a class or namespace what is shown, and says what templates need."""
     for section in compound.findall("sectiondef"):
@@ -97,7 +104,7 @@ class Reference:
             clean(compound)
             tree.write(path, encoding="utf-8", xml_declaration=True)
             if kind == "namespace" and compound.findtext("compoundname") in PUBLIC:
-                for member in compound.iterfind("sectiondef/memberdef"):
+                for member in filter(is_said, compound.iterfind("sectiondef/memberdef")):
                     self.members.setdefault(place_of(member)[0], []).append(member)
             elif kind == "concept":
                 self.concepts.setdefault(place_of(compound)[0], []).append(compound)

@@ -104,6 +104,8 @@ def whole(output):
           "placeOf" in (output / "html/_static/language_data.js").read_text(encoding="utf-8"))
     check("the front page has three doors", pages[output / "html/index.html"].count("door docutils") == 3)
     check("names inside a room are not", not {"begin_stream", "WorkAnswer"} & named)
+    check("no class is below what only its templates use",
+          "ErrorOf" not in named and reference.count('descname"><span class="n"><span class="pre">may_be_dropped<') == 1)
     check("errors are lists", re.search(r'<p><code[^>]*><span class="pre">timed_out', reference))
     check("what templates need is said", '<span class="pre">requires</span>' in reference)
     check("tables keep their columns", "\nbody threw          " in reference)
