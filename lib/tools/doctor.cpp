@@ -4,12 +4,15 @@
 #include <lend/doctor/examine.hpp>
 #include <lend/doctor/examine_pair.hpp>
 
+#include <command/terminal.hpp>
 #include <tools/by_cm.hpp>
 #include <tools/capture_file.hpp>
 #include <tools/commands.hpp>
 #include <tools/json.hpp>
 #include <tools/report.hpp>
 #include <tools/secret_file.hpp>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -49,6 +52,8 @@ Result<std::vector<Finding>> examine_by(CommandLine const& line) {
   LEND_TRY(secret, secret_in(line.secret_in));
   ExchangeOptions const options{.secret = std::move(secret)};
   if (line.listens) return serve_peer(line, options);
+  command::Progress progress{STDERR_FILENO, {}};
+  progress.show("comparing with " + line.address + "; ports that fail take some 10 s each");
   // Each of its steps has bounds of its own.
   return examine_with(line.address, Deadline::never(), options, by_cm());
 }

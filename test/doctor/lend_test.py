@@ -253,6 +253,15 @@ def two_doctors():
             done = run("doctor", "--secret", "/dev/stdin", address, LEND_DEVICE="soft",
                        before=["sh", "-c", '(printf %16s | tr " " x; sleep 0.2; printf %16s | tr " " x) | "$0" "$@"'])
             check("the same secret in two parts", done.returncode == 0 and peer.wait(20) == 0, done)
+    with listening("doctor") as (peer, address):
+        terminal, inside = os.openpty()
+        done = subprocess.run([LEND, "doctor", address], stdout=subprocess.PIPE, stderr=inside, timeout=100,
+                              check=False, env={**os.environ, "LEND_DEVICE": "soft"})
+        os.close(inside)  # of a terminal on which nothing was written a read fails then
+        said = os.read(terminal, 4096).decode()
+        check("a terminal shows with which peer, until that is done", done.returncode == 0 and
+              f"comparing with {address};" in said and said.endswith("\r\x1b[K"), said)
+        os.close(terminal)
     done = run("doctor", "no.such.host.invalid:7472")
     check("a doctor's host that is not there", done.returncode == 1 and "no.such.host" in done.stderr, done)
 
