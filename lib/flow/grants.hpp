@@ -61,6 +61,8 @@ class Grants {
     granted_ = 1;
     return 1 + take_shared(shared);
   }
+  /// A word does nothing but grant: with more grants, fewer are needed.
+  void note_word() noexcept { wanted_ = std::min(2 * wanted_, window_); }
   /// No more comes from the sender, and the program has let go of all.
   void end(SharedReceives& shared) noexcept {
     if (granted_ > 1) shared.give_back(granted_ - 1);

@@ -90,7 +90,6 @@ ChannelLine::ChannelLine(Channel channel, std::vector<PendingWork> receives, std
   scope_.emplace(*channel_);
   scope_->drain_within(0s);  // its end waits for no program
   inside_.open(messages_);
-  inside_.open(empty_);
 }
 
 void ChannelLine::close() noexcept {
@@ -142,10 +141,11 @@ Result<void> ChannelLine::look() noexcept {
   return loss(*cause);
 }
 
-void ChannelLine::post_empty_receives(std::uint32_t count) noexcept {
+void ChannelLine::post_empty_receives(flow::EmptyReceives& empties, channel::ScopeRecord& scope,
+                                      std::uint32_t count) noexcept {
   if (!channel_) return;
   // A place keeps its slot, because all are posted in turn.
-  for (auto const& request : empties_.post(state(), empty_, count))
+  for (auto const& request : empties.post(state(), scope, count))
     receives_[posted_.push()] = SlotId{request.wr_id};
 }
 

@@ -90,9 +90,10 @@ class ChannelLine : public Line, protected LentReads {
   /// Of a line without receives of its own: polls once, unless poll() has just done so.
   /// Errors:  the loss, if the channel is broken. What has come came before it.
   [[nodiscard]] Result<void> look() noexcept;
-  /// The same of the slots that have been taken for longest, as receives without bytes. Shape: as
-  /// EmptyReceives; all of the line's receives are so.
-  void post_empty_receives(std::uint32_t count) noexcept;
+  /// The same of the slots that have been taken for longest, as receives without bytes, of `scope`,
+  /// which is open. Shape: as EmptyReceives; all of the line's receives are so.
+  void post_empty_receives(flow::EmptyReceives& empties, channel::ScopeRecord& scope,
+                           std::uint32_t count) noexcept;
 
   /// Whether one more of this kind may be posted.
   [[nodiscard]] bool has_room_for(WordKind kind) noexcept {
@@ -143,8 +144,6 @@ class ChannelLine : public Line, protected LentReads {
   std::optional<PollingScope> scope_{};
   // Of messages, which need no handles: they are done in order. The channel's end ends it, too.
   channel::ScopeRecord messages_{};
-  channel::ScopeRecord empty_{};  // the same of receives by empties_
-  flow::EmptyReceives empties_{};
   std::uint64_t messages_sent_ = 0, messages_done_ = 0;
   std::uint32_t messages_max_;
 

@@ -145,6 +145,7 @@ void End::send_words() noexcept {
   auto const sent = line_->send({WordKind::credit, in_.freed(), over}, 0);
   if (!sent.has_value() || !sent.value()) return;
   in_.note_told_alone();
+  line_->note_granting_word();
   fetches_.note_told();
 }
 

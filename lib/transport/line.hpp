@@ -97,6 +97,7 @@ class Line {
     return 0;
   }
   [[nodiscard]] virtual std::uint32_t grant_at_release() noexcept { return 0; }
+  virtual void note_granting_word() noexcept {}
   /// Null: messages of this line cannot be lent.
   [[nodiscard]] virtual LentReads* lent_reads() noexcept { return nullptr; }
 

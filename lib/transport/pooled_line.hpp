@@ -41,6 +41,7 @@ class PooledLine final : public ChannelLine, private DraftHolder {
   [[nodiscard]] std::uint32_t grant_at_release() noexcept override {
     return share_->grants().release(buffers_.shared());
   }
+  void note_granting_word() noexcept override { share_->grants().note_word(); }
   [[nodiscard]] std::shared_ptr<void const> keeps() const noexcept override { return share_; }
   void close() noexcept override;
 

@@ -36,6 +36,7 @@ RingLine::RingLine(Channel channel, std::vector<PendingWork> handles, Rings ring
       staged_{static_cast<std::uint32_t>(staging_.size() / cell_bytes)},
       window_{window},
       lent_(base::can_poison ? window : 0) {
+  inside().open(empty_);
   form_.request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   base::poison(own_);
 }
@@ -61,7 +62,7 @@ Result<std::optional<Line::Arrival>> RingLine::next() noexcept {
 }
 
 void RingLine::post_spare(std::uint32_t enough) noexcept {
-  if (spare_ >= enough) post_empty_receives(std::exchange(spare_, 0));
+  if (spare_ >= enough) post_empty_receives(empties_, empty_, std::exchange(spare_, 0));
 }
 
 Line::Message RingLine::message(Arrival const& arrival, std::uint32_t cell) noexcept {

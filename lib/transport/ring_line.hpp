@@ -58,6 +58,8 @@ class RingLine final : public ChannelLine {
   verbs::Form<Write> form_{};
   std::span<std::byte> own_, staging_;  // the bytes of both
   Staging staged_;
+  channel::ScopeRecord empty_{};  // of receives by empties_, which need no handles
+  flow::EmptyReceives empties_{};
   std::uint32_t spare_ = 0;  // receives that are not posted again yet
   std::uint32_t window_, next_slot_ = 0;
   // What is poisoned for AddressSanitizer but for messages that are held, which are here by slot.

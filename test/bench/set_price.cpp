@@ -7,10 +7,13 @@
 #include "number.hpp"
 
 #include <lend/lend.hpp>
+#include <lend/transport/message_pool.hpp>
+#include <lend/transport/send_receive.hpp>
 
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <vector>
 
@@ -42,6 +45,50 @@ struct Served {
     return success();
   }
 };
+
+/// A set with a MessagePool, and transports of it whose peers are never heard.
+struct ServedTransports {
+  ProtectionDomain domain;
+  WaitSet set;
+  MessagePool pool;
+  PreparedSendReceive peer;
+  std::vector<SendReceive> transports{};
+
+  [[nodiscard]] static Result<ServedTransports> make(ProtectionDomain const& domain) {
+    LEND_TRY(set, WaitSet::create(domain.context()));
+    LEND_TRY(pool, MessagePool::create(
+                       set, domain, {.message_bytes_max = 64, .transports_max = 2, .shared = 64}));
+    LEND_TRY(peer, SendReceive::prepare(domain, {.message_bytes_max = 64}));
+    return ServedTransports{domain, std::move(set), std::move(pool), std::move(peer)};
+  }
+  /// Its queue pair's number.
+  [[nodiscard]] Result<std::uint32_t> add() {
+    LEND_TRY(prepared, SendReceive::prepare(domain, {.keep_alive = std::chrono::nanoseconds{0},
+                                                     .wait_set = &set,
+                                                     .tag = transports.size(),
+                                                     .pool = &pool}));
+    std::uint32_t const number = prepared.endpoint().queue_pair_number.value();
+    LEND_TRY(made, std::move(prepared).handshake(peer.endpoint(), peer.terms()));
+    transports.push_back(std::move(made));
+    return number;
+  }
+};
+
+/// Messages without bytes, whose words are the zeros of fresh memory.
+extern "C" [[gnu::noinline]] bool lend_bench_transports(ServedTransports& served, std::uint32_t to,
+                                                        std::uint64_t polls) {
+  std::array<Ready, 4> room;
+  for (std::uint64_t i = 0; i < polls; ++i) {
+    bench::null_arrival(to, message);
+    auto const ready = served.set.poll(room);
+    if (!ready.has_value() || ready.assume_value().size() != 1) return false;
+    auto& transport = served.transports[ready.assume_value()[0].tag];
+    if (!transport.poll().has_value()) return false;
+    auto const taken = transport.try_receive();
+    if (!taken.has_value() || !taken.assume_value()) return false;
+  }
+  return true;
+}
 
 /// set_price.py finds the runs by their names.
 extern "C" [[gnu::noinline]] bool lend_bench_set(Served& served, std::uint32_t to,
@@ -118,17 +165,33 @@ Result<void> run(std::uint64_t idle, std::uint64_t at_once, std::uint64_t polls)
   return lend_bench_raw(bare, to, at_once, polls) ? success() : Result<void>{Errc::system_failed};
 }
 
+Result<void> run_transports(std::uint64_t polls) {
+  LEND_TRY(context, open_device(DeviceChoice::soft()));
+  LEND_TRY(domain, context.allocate_protection_domain());
+  bench::make_null(*context.native());
+  bench::forget_null_receives();
+  LEND_TRY(served, ServedTransports::make(domain));
+  LEND_TRY(to, served.add());
+  LEND_TRYV(without_value(served.add()));
+  if (!lend_bench_transports(served, to, polls)) return Errc::system_failed;
+  return success();
+}
+
 }  // namespace
 
 int main(int count, char** words) {
   std::uint64_t idle = 0, at_once = 0, polls = 0;
   if (count != 4 || !bench::parse_number(words[1], idle) ||
       !bench::parse_number(words[2], at_once) || !bench::parse_number(words[3], polls) ||
-      at_once == 0 || at_once > pieces) {
-    std::fputs("set_price IDLE_CHANNELS MESSAGES_A_POLL POLLS\n", stderr);
+      at_once > pieces) {
+    std::fputs(
+        "set_price IDLE_CHANNELS MESSAGES_A_POLL POLLS\n"
+        "0 messages a poll: one, by transports in a MessagePool\n",
+        stderr);
     return 2;
   }
-  if (auto const done = run(idle, at_once, polls); !done) {
+  auto const done = at_once == 0 ? run_transports(polls) : run(idle, at_once, polls);
+  if (!done) {
     std::fprintf(stderr, "set_price: %s\n", done.error().message().c_str());
     return 1;
   }

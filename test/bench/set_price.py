@@ -5,7 +5,8 @@
 SET_PRICE is the program built from set_price.cpp. What lend adds to raw verbs with one completion
 queue and one shared receive queue is held to BANDS, by how many messages each poll finds, and a
 message beside IDLE idle channels to FLAT times one beside a single one: their completion queues are
-polled, too, which few messages a poll have to pay for. Exits 1 beyond them, 77 where valgrind is
+polled, too, which few messages a poll have to pay for. A message of a transport in a MessagePool is
+held to TRANSPORT. Exits 1 beyond them, 77 where valgrind is
 missing.
 """
 import sys
@@ -16,6 +17,7 @@ POLLS = 2000  # of each run: what a run costs besides is lost in them
 BANDS = {1: 700, 16: 370}  # what g++ 12 -O2 makes, and some 8 in a hundred
 IDLE = 1000
 FLAT = {1: 1.2, 16: 1.05}
+TRANSPORT = 1740  # of a message of a transport in a MessagePool, which grants the next ones
 
 
 def count(program, idle, at_once):
@@ -40,6 +42,10 @@ def main():
         if figures[IDLE][0] > FLAT[at_once] * by_set:
             beyond.append(f"{at_once} a poll: {figures[IDLE][0] / by_set:.2f} times as many beside {IDLE} idle "
                           f"channels, the band is {FLAT[at_once]}")
+    by_transport = callgrind.within(["lend_bench_transports"], [sys.argv[1], "1", "0", str(POLLS)]) / POLLS
+    print(f"one message a poll, by transports in a MessagePool: {by_transport:.0f} instructions a message")
+    if by_transport > TRANSPORT:
+        beyond.append(f"{by_transport:.0f} by transports in a MessagePool, the bound is {TRANSPORT}")
     if beyond:
         sys.exit("\n".join(beyond))
 

@@ -147,6 +147,7 @@ class PoolModel {
     one.until_read = one.receiver.left_as_told() + 1;
     one.told.push_back({one.receiver.freed(), true});
     one.receiver.note_told_alone();
+    one.grants.note_word();
   }
   void pass_on(PoolOfSenders state, std::size_t which) {
     auto& one = state.all[which];
@@ -186,7 +187,9 @@ std::uint32_t granted_after(int rounds, std::uint32_t at_a_time, bool is_answere
     for (std::uint32_t n = 0; n < count; ++n) {
       receiver.grant(grants.release(shared));
       if (is_answered) receiver.note_told();
-      if (receiver.has_to_tell()) receiver.note_told_alone();
+      if (!receiver.has_to_tell()) continue;
+      receiver.note_told_alone();
+      grants.note_word();
     }
   }
   return grants.granted();

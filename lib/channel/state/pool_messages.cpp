@@ -19,14 +19,14 @@ void PoolState::count_posted() noexcept {
   if (posted_ >= options_.low_mark) is_low_ = false;
 }
 
-bool PoolState::post_again(std::uint32_t index) noexcept {
+[[gnu::always_inline]] inline bool PoolState::post_again(std::uint32_t index) noexcept {
   if (!form_.post(next_id_of(index), region_, pieces_[index].range)) [[unlikely]]
     return false;
   count_posted();
   return true;
 }
 
-void PoolState::post_or_wait(std::uint32_t index) noexcept {
+[[gnu::always_inline]] inline void PoolState::post_or_wait(std::uint32_t index) noexcept {
   if (has_ended_) return;
   if (!post_again(index)) [[unlikely]]
     wait(index);  // the next poll tries again
@@ -50,21 +50,24 @@ void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) no
   }
   if (entry.has_returned()) [[unlikely]]
     channel->note_returned(entry.returned());
-  piece.bytes = entry.is_by_write() ? 0 : entry.bytes();
-  channel->in_flight.observed.take_pooled(piece.bytes);
-  if (channel->taker != nullptr) {
-    if (!channel->taker->take(index, piece.bytes)) post_or_wait(index);
-    channel->progress.note_news(*channel);
-    return;
-  }
+  if (channel->taker != nullptr) return hand_over(index, entry.bytes(), *channel);
   piece.tag = channel->tag();
+  piece.bytes = entry.is_by_write() ? 0 : entry.bytes();
   piece.immediate = entry.immediate();
+  channel->in_flight.observed.take_pooled(piece.bytes);
   piece.next = no_piece;
   (last_ == no_piece ? first_ : pieces_[last_].next) = index;
   last_ = index;
   has_news_ = true;
   set_->ready_pools.append(as_ready_);
   note_if_low();
+}
+
+[[gnu::noinline]] void PoolState::hand_over(std::uint32_t index, std::uint32_t bytes,
+                                            ChannelState& channel) noexcept {
+  channel.in_flight.observed.take_pooled(bytes);
+  if (!channel.taker->take(index, bytes)) post_or_wait(index);
+  channel.progress.note_news(channel);
 }
 
 void PoolState::note_if_low() noexcept {
@@ -97,7 +100,7 @@ void PoolState::release(std::uint32_t index) noexcept {
     wait(index);
 }
 
-void PoolState::give_back(std::uint32_t index) noexcept {
+[[gnu::noinline]] void PoolState::give_back(std::uint32_t index) noexcept {
   if (origin_.is_inherited()) [[unlikely]]
     return;
   SetState::Use const use{*set_};

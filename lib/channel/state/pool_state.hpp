@@ -97,6 +97,8 @@ class PoolState {
   void count_posted() noexcept;
   /// Posts a piece that was posted before, and is lent exclusively. False: the device refuses.
   [[nodiscard]] bool post_again(std::uint32_t piece) noexcept;
+  /// A message for the channel's taker.
+  void hand_over(std::uint32_t piece, std::uint32_t bytes, ChannelState& channel) noexcept;
   void post_or_wait(std::uint32_t piece) noexcept;
   void wait(std::uint32_t piece) noexcept;
   void release_after_end(std::uint32_t piece) noexcept;
