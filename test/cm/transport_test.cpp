@@ -10,6 +10,7 @@
 #include "cm_ends.hpp"
 #include "transport/channel_ends.hpp"
 #include "transport/conformance.hpp"
+#include "transport/pooled_ends.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -29,14 +30,21 @@ Result<AnyTransport> connect_one(std::string const& address, ProtectionDomain co
   return std::move(transport);
 }
 
+enum class Receives : bool { own, in_pools };
+
 /// The accepting end, and the one that connected.
-Ends connect_both(TransportOptions const& options) {
+Ends connect_both(TransportOptions const& options, Receives receives = Receives::own) {
   CmHost host;
   auto listener = must(CmListener::open(test_address(0)));
+  bool const has_pools = receives == Receives::in_pools;
   for (;;) {
+    // The transports keep what they need of both.
+    PoolOfOne of_acceptor{host.domain, options}, of_connector{host.domain, options};
+    auto const& to_accept = has_pools ? of_acceptor.options : options;
+    auto const& to_connect = has_pools ? of_connector.options : options;
     auto connecting =
-        meanwhile([&] { return connect_one(listener.address(), host.domain, options); });
-    auto accepted = must(accept_one(listener, host.domain, options));
+        meanwhile([&] { return connect_one(listener.address(), host.domain, to_connect); });
+    auto accepted = must(accept_one(listener, host.domain, to_accept));
     auto connected = connecting.get();
     // SoftiWARP resets some after it has accepted them: try_connect_by_cm().
     if (!connected && connected.error() == Errc::denied) continue;
@@ -49,8 +57,8 @@ Ends connect_both(TransportOptions const& options) {
       must(acceptor.poll());
       REQUIRE_FALSE(deadline.has_passed());
     }
-    return options.kind == TransportKind::read_ring ? accompanied(std::move(both))
-                                                    : std::move(both);
+    return options.kind == TransportKind::read_ring || has_pools ? accompanied(std::move(both))
+                                                                 : std::move(both);
   }
 }
 
@@ -67,6 +75,17 @@ void check_list(TransportKind kind) {
 
 TEST_CASE("SendReceive over rdma_cm does what the list of transports says", "[cm][list]") {
   check_list(TransportKind::send_receive);
+}
+TEST_CASE("transports in pools over rdma_cm do what the list of transports says", "[cm][list]") {
+  for (auto const& each : scenarios_of_transports()) {
+    if (!is_for_pools(each)) continue;
+    DYNAMIC_SECTION(each.sentence) {
+      each.run([](TransportOptions options) {
+        options.kind = TransportKind::send_receive;
+        return connect_both(options, Receives::in_pools);
+      });
+    }
+  }
 }
 TEST_CASE("ReadRing over rdma_cm does what the list of transports says", "[cm][list]") {
   check_list(TransportKind::read_ring);

@@ -5,7 +5,6 @@
 
 #include <string>
 
-#include "transport/conformance.hpp"
 #include "transport/pooled_ends.hpp"
 
 using namespace lend;

@@ -16,31 +16,37 @@
 #include <vector>
 
 #include "transport/channel_ends.hpp"
+#include "transport/conformance.hpp"
 
 namespace lend::test {
 
 using PooledMade = Result<std::pair<AnyTransport, AnyTransport>>;
 
-/// The same as try_unlike_ends<SendReceive>(), with a set and a pool for each end.
-inline PooledMade try_ends_in_pools(ProtectionDomain const& domain, TransportOptions of_a,
-                                    TransportOptions of_b) {
-  // Their transports keep what they need of both.
-  LEND_TRY(set_of_a, WaitSet::create(domain.context(), of_a.wait));
-  LEND_TRY(set_of_b, WaitSet::create(domain.context(), of_b.wait));
-  auto const pool_for = [&](WaitSet& set, TransportOptions const& options) {
-    return MessagePool::create(set, domain,
-                               {.message_bytes_max = std::max(options.message_bytes_max, 4096u),
-                                .transports_max = 1,
-                                .shared = 64,
-                                .drafts = 64});
-  };
-  LEND_TRY(pool_of_a, pool_for(set_of_a, of_a));
-  LEND_TRY(pool_of_b, pool_for(set_of_b, of_b));
-  of_a.wait_set = &set_of_a;
-  of_a.pool = &pool_of_a;
-  of_b.wait_set = &set_of_b;
-  of_b.pool = &pool_of_b;
-  return try_unlike_ends<SendReceive>(domain, of_a, of_b);
+/// A set and a pool for one transport of these options.
+struct PoolOfOne {
+  PoolOfOne(ProtectionDomain const& domain, TransportOptions const& asked)
+      : set{must(WaitSet::create(domain.context(), asked.wait))},
+        pool{
+            must(MessagePool::create(set, domain,
+                                     {.message_bytes_max = std::max(asked.message_bytes_max, 4096u),
+                                      .transports_max = 1,
+                                      .shared = 64,
+                                      .drafts = 64}))},
+        options{asked} {
+    options.wait_set = &set;
+    options.pool = &pool;
+  }
+  PoolOfOne(PoolOfOne const&) = delete;
+  PoolOfOne& operator=(PoolOfOne const&) = delete;
+
+  WaitSet set;
+  MessagePool pool;
+  TransportOptions options;
+};
+
+/// How early a sender learns what was freed is the pool's decision.
+inline bool is_for_pools(Scenario const& scenario) {
+  return std::string_view{scenario.sentence}.find("window") == std::string_view::npos;
 }
 
 struct PooledServer {
