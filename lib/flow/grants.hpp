@@ -12,12 +12,16 @@ namespace lend::flow {
 /// The receives beyond the one that each sender always has.
 class SharedReceives {
  public:
-  explicit SharedReceives(std::uint32_t count) noexcept : free_{count} {}
+  explicit SharedReceives(std::uint32_t count) noexcept : count_{count}, free_{count} {}
 
-  /// So many of `wanted` are taken: at most a quarter of those that are free, because a sender that
-  /// falls silent keeps its own.
-  [[nodiscard]] std::uint32_t take(std::uint32_t wanted) noexcept {
-    auto const taken = std::min({wanted, free_, std::max(free_ / 4, 1u)});
+  /// More for a sender that has `granted` messages and wants `wanted`. Half of the receives are
+  /// kept for the second message of each sender, because one that falls silent keeps what it has;
+  /// of the others it gets a quarter at most.
+  [[nodiscard]] std::uint32_t take(std::uint32_t granted, std::uint32_t wanted) noexcept {
+    if (granted >= wanted || free_ == 0) return 0;
+    auto const kept = count_ / 2, spare = free_ - std::min(free_, kept);
+    auto const most = std::max(spare / 4, spare > 0 || granted < 2 ? 1u : 0u);
+    auto const taken = std::min(wanted - granted, most);
     free_ -= taken;
     return taken;
   }
@@ -25,6 +29,7 @@ class SharedReceives {
   [[nodiscard]] std::uint32_t free() const noexcept { return free_; }
 
  private:
+  std::uint32_t count_;
   std::uint32_t free_;
 };
 
@@ -42,7 +47,8 @@ class Grants {
   /// have not come.
   [[nodiscard]] std::uint32_t arrive(SharedReceives& shared, std::uint64_t allowed,
                                      std::uint32_t left) noexcept {
-    bool const is_idle = wanted_ > 2 && left + 1 >= wanted_;
+    // One more may be free that no word has told.
+    bool const is_idle = wanted_ > 2 && left + 2 >= wanted_;
     times_idle_ = is_idle ? times_idle_ + 1 : 0;
     if (times_idle_ == 4) {
       wanted_ = std::max(wanted_ / 2, 2u);
@@ -50,23 +56,31 @@ class Grants {
     }
     if (left > 0) return 0;
     if (std::exchange(stopped_at_, allowed) != allowed) wanted_ = std::min(2 * wanted_, window_);
-    return take_shared(shared);
+    return take_more(shared);
+  }
+  /// Of a sender that may send none: the program looks again.
+  [[nodiscard]] std::uint32_t take_more(SharedReceives& shared) noexcept {
+    auto const more = shared.take(granted_, wanted_);
+    granted_ += more;
+    return more;
   }
   /// The program lets go of a message.
   [[nodiscard]] std::uint32_t release(SharedReceives& shared) noexcept {
     if (--granted_ > 0) {
       shared.give_back(1);
-      return take_shared(shared);
+      return take_more(shared);
     }
     granted_ = 1;
-    return 1 + take_shared(shared);
+    return 1 + take_more(shared);
   }
   /// A word does nothing but grant: with more grants, fewer are needed.
   void note_word() noexcept { wanted_ = std::min(2 * wanted_, window_); }
-  /// No more comes from the sender, and the program has let go of all.
-  void end(SharedReceives& shared) noexcept {
-    if (granted_ > 1) shared.give_back(granted_ - 1);
-    granted_ = 0;
+  /// The sender sends no more, and the program has not let go of `held`.
+  void stop(SharedReceives& shared, std::uint32_t held) noexcept {
+    wanted_ = window_ = 1;
+    auto const kept = std::max(held, 1u);
+    if (granted_ > kept) shared.give_back(granted_ - kept);
+    granted_ = std::min(granted_, kept);
   }
   [[nodiscard]] std::uint32_t granted() const noexcept { return granted_; }
   /// What decides the next grants, beside granted().
@@ -75,13 +89,6 @@ class Grants {
   [[nodiscard]] std::uint64_t stopped_at() const noexcept { return stopped_at_; }
 
  private:
-  [[nodiscard]] std::uint32_t take_shared(SharedReceives& shared) noexcept {
-    if (granted_ >= wanted_) return 0;
-    auto const more = shared.take(wanted_ - granted_);
-    granted_ += more;
-    return more;
-  }
-
   std::uint32_t window_;
   std::uint32_t granted_ = 1;  // all but one of them are shared
   std::uint32_t wanted_ = 1;   // of these

@@ -13,9 +13,9 @@ namespace {
 
 [[gnu::cold]] Error too_long(std::size_t bytes, std::uint64_t most, char const* limit) noexcept {
   try {
-    return {Errc::invalid_argument, "a message of " + std::to_string(bytes) +
-                                        " bytes: the peer takes at most " + std::to_string(most) +
-                                        ", limits()." + limit + "; send several"};
+    return {Errc::invalid_argument,
+            "a message of " + std::to_string(bytes) + " bytes: this connection takes at most " +
+                std::to_string(most) + ", limits()." + limit + "; send several"};
   } catch (std::bad_alloc const&) {
     return Errc::invalid_argument;
   }
@@ -47,8 +47,9 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
 }
 
 End::~End() {
-  held_->end();
   line_->close();
+  line_->stop_granting();
+  held_->end();
   lent_.end_all(
       {Errc::channel_broken, "the transport ended before its peer had read this message"});
 }
@@ -96,13 +97,15 @@ void End::drop_draft() noexcept {
 }
 
 Result<void> End::send_draft(std::size_t used) noexcept {
-  if (has_finished_) [[unlikely]] {
+  if (has_finished_ || broken_) [[unlikely]] {
     line_->leave_room();
-    return finished_before();
+    return has_finished_ ? finished_before() : *broken_;
   }
-  if (broken_) return *broken_;
   // The draft took no credit, and nothing else sends data: there is room.
-  return send_message(WordKind::data, static_cast<std::uint32_t>(used), used);
+  auto sent = send_message(WordKind::data, static_cast<std::uint32_t>(used), used);
+  if (!sent) [[unlikely]]
+    line_->leave_room();
+  return sent;
 }
 
 [[gnu::always_inline]] inline Result<void> End::send_message(WordKind kind, std::uint32_t bytes,
@@ -240,10 +243,10 @@ Result<Received> End::try_receive() noexcept {
 
 void End::take_back(std::uint32_t slot) noexcept {
   line_->post_again(slot);
-  if (broken_) return;
   if (is_pooled_) [[unlikely]]
     in_.grant(line_->grant_at_release());
-  else
+  if (broken_) return;
+  if (!is_pooled_) [[likely]]
     in_.release(slot);
   if (fetches_.is_any()) [[unlikely]]
     fetches_.drop(slot);
@@ -290,8 +293,10 @@ void End::take_arrivals(bool up_to_one) noexcept {
     }
     if (!next.value()) return send_words();
     has_changed_ = true;
-    if (char const* const wrong = take_arrival(*next.value()))
+    if (char const* const wrong = take_arrival(*next.value())) {
+      if (is_pooled_) line_->post_again(next.value()->slot);
       return break_by({Errc::incompatible_peer, wrong});
+    }
     if (up_to_one && !arrived_.is_empty()) return;
   }
 }
@@ -312,6 +317,7 @@ void End::take_arrivals(bool up_to_one) noexcept {
   if (word.kind == WordKind::finish && std::exchange(has_read_finish_, true))
     return "the peer finished twice";
   line_->post_again(arrival.slot);
+  if (has_read_finish_) line_->stop_granting();
   return nullptr;
 }
 
@@ -321,6 +327,7 @@ void End::break_by(Error cause) noexcept {
   broken_ = std::move(cause);
   has_changed_ = true;
   line_->close();
+  line_->stop_granting();
   lent_.end_all(*broken_);
 }
 
@@ -337,6 +344,7 @@ Result<bool> End::poll() noexcept {
       has_changed_ = true;
       take_arrivals(false);
       if (!broken_) fetches_.end_dropped();
+      if (!broken_ && is_pooled_ && in_.left() == 0) in_.grant(line_->grant_to_stopped());
       send_words();
     } else if (greetings_.is_due()) {
       send_words();

@@ -97,7 +97,9 @@ class Line {
     return 0;
   }
   [[nodiscard]] virtual std::uint32_t grant_at_release() noexcept { return 0; }
+  [[nodiscard]] virtual std::uint32_t grant_to_stopped() noexcept { return 0; }
   virtual void note_granting_word() noexcept {}
+  virtual void stop_granting() noexcept {}
   /// Null: messages of this line cannot be lent.
   [[nodiscard]] virtual LentReads* lent_reads() noexcept { return nullptr; }
 

@@ -53,8 +53,9 @@ SharedBuffers::SharedBuffers(MessagePoolOptions const& options, std::uint32_t wo
       words_{std::move(words)},
       shared_{options.shared},
       numbers_(options.transports_max),
-      free_drafts_(options.drafts),
-      holders_(options.drafts) {
+      free_drafts_(options.drafts) {
+  sending_.reserve(options.transports_max);
+  waiting_.reserve(options.transports_max);
   // The lowest is taken first.
   std::iota(numbers_.rbegin(), numbers_.rend(), 0u);
   std::iota(free_drafts_.rbegin(), free_drafts_.rend(), 0u);
@@ -83,14 +84,26 @@ std::optional<std::uint32_t> SharedBuffers::admit() noexcept {
   return number;
 }
 
-std::optional<std::uint32_t> SharedBuffers::take_draft(transport::DraftHolder& holder) noexcept {
-  for (std::size_t i = 0; free_drafts_.empty() && i < holders_.size(); ++i)
-    if (holders_[i] != nullptr) holders_[i]->give_back_sent();
+void SharedBuffers::reclaim_drafts() noexcept {
+  // From the last on: one that has sent all leaves the list.
+  for (auto i = sending_.size(); free_drafts_.empty() && i-- > 0;) sending_[i]->give_back_sent();
+}
+
+std::optional<std::uint32_t> SharedBuffers::take_draft() noexcept {
+  reclaim_drafts();
   if (free_drafts_.empty()) return std::nullopt;
   auto const draft = free_drafts_.back();
   free_drafts_.pop_back();
-  holders_[draft] = &holder;
   return draft;
+}
+
+void SharedBuffers::wait(transport::PoolUser& user) noexcept {
+  if (std::ranges::find(waiting_, &user) == waiting_.end()) waiting_.push_back(&user);
+}
+
+void SharedBuffers::wake_waiting() noexcept {
+  // Each that finds nothing waits again.
+  for (; !waiting_.empty(); waiting_.pop_back()) waiting_.back()->wake();
 }
 
 // ---- what one has ----
@@ -112,14 +125,32 @@ PoolShare::PoolShare(std::shared_ptr<SharedBuffers> buffers, std::uint32_t windo
 }
 
 PoolShare::~PoolShare() {
-  while (auto const came = next()) static_cast<void>(came);
+  drop_unread();
   for (auto const piece : held_) pool_->give_back(piece);
-  grants_.end(buffers_->shared());
-  if (number_) buffers_->leave(*number_);
+  grants_.stop(buffers_->shared(), 0);
+  if (draft) buffers_->give_back_draft(*draft);
+  if (!number_) return;
+  buffers_->leave(*number_);
+  buffers_->wake_waiting();
+}
+
+void PoolShare::drop_unread() noexcept {
+  for (; !arrived_.is_empty(); arrived_.pop()) pool_->give_back(arrived_.front().piece);
+}
+
+void PoolShare::stop_granting() noexcept {
+  grants_.stop(buffers_->shared(), static_cast<std::uint32_t>(held_.size()));
+  buffers_->wake_waiting();
+}
+
+std::uint32_t PoolShare::grant_at_release() noexcept {
+  auto const more = grants_.release(buffers_->shared());
+  if (buffers_->shared().free() > 0) buffers_->wake_waiting();
+  return more;
 }
 
 bool PoolShare::take(std::uint32_t piece, std::uint32_t bytes) noexcept {
-  if (arrived_.size() + held_.size() == pieces_max()) [[unlikely]] {
+  if (arrived_.size() + held_.size() >= grants_.granted() + buffers_->words_each()) [[unlikely]] {
     is_overrun_ = true;
     return false;
   }

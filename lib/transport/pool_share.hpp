@@ -43,17 +43,25 @@ class PoolShare final : private channel::PoolTaker {
   /// The peer sent more than its grants and words, which was dropped.
   [[nodiscard]] bool is_overrun() const noexcept { return is_overrun_; }
   void give_back(std::uint32_t piece) noexcept;
+  /// The line ends: what came and was not taken goes.
+  void drop_unread() noexcept;
 
   [[nodiscard]] SharedBuffers& buffers() const noexcept { return *buffers_; }
   [[nodiscard]] flow::Grants& grants() noexcept { return grants_; }
+  /// As of grants().
+  [[nodiscard]] std::uint32_t grant_at_release() noexcept;
+  /// The peer sends no more: it keeps what the program holds.
+  void stop_granting() noexcept;
   /// A number of the pool's words.
   [[nodiscard]] std::uint32_t word(std::uint32_t of_transport) const noexcept {
     return *number_ * buffers_->words_each() + of_transport;
   }
 
+  /// Of the next message, which the program may be writing.
+  std::optional<std::uint32_t> draft{};
+
  private:
   [[nodiscard]] bool take(std::uint32_t piece, std::uint32_t bytes) noexcept override;
-  [[nodiscard]] std::size_t pieces_max() const noexcept { return held_.capacity(); }
 
   std::shared_ptr<SharedBuffers> buffers_;
   std::optional<channel::PoolAccess> pool_{};

@@ -17,8 +17,13 @@ PooledLine::PooledLine(Channel channel, std::shared_ptr<PoolShare> share, std::u
 
 Result<bool> PooledLine::poll() noexcept {
   auto has_news = ChannelLine::poll();
-  if (!is_closed()) give_back_sent();
-  return has_news;
+  if (is_closed()) return has_news;
+  give_back_sent();
+  if (!waits_for_draft_) return has_news;
+  buffers_.reclaim_drafts();
+  if (buffers_.free_drafts() == 0) return has_news;
+  waits_for_draft_ = false;
+  return true;
 }
 
 Result<std::optional<Line::Arrival>> PooledLine::next() noexcept {
@@ -49,24 +54,42 @@ Line::Message PooledLine::message(Arrival const& arrival, std::uint32_t /*cell*/
 std::optional<std::span<std::byte>> PooledLine::room(std::size_t /*least*/, std::size_t most,
                                                      std::uint32_t /*cell*/) noexcept {
   if (is_closed() || !has_room_for(WordKind::data)) return std::nullopt;
-  if (!draft_) {
+  auto& draft = share_->draft;
+  if (!draft) {
     give_back_sent();
-    draft_ = buffers_.take_draft(*this);
-    if (!draft_) return std::nullopt;
+    draft = buffers_.take_draft();
+    waits_for_draft_ = !draft;
+    if (waits_for_draft_) {
+      buffers_.wait(*this);
+      return std::nullopt;
+    }
   }
-  return std::span{buffers_.drafts().message(*draft_), most};
+  return std::span{buffers_.drafts().message(*draft), most};
 }
 
 void PooledLine::leave_room() noexcept {
-  if (draft_) buffers_.give_back_draft(*std::exchange(draft_, std::nullopt));
+  if (auto const draft = std::exchange(share_->draft, std::nullopt))
+    buffers_.give_back_draft(*draft);
 }
 
 void PooledLine::give_back_sent() noexcept {
+  if (sending_.is_empty()) return;
   count_done();
-  for (; given_back_ != messages_done(); ++given_back_) {
-    buffers_.give_back_draft(sending_.front());
-    sending_.pop();
-  }
+  for (; given_back_ != messages_done(); ++given_back_) give_back_first();
+}
+
+void PooledLine::give_back_first() noexcept {
+  auto const draft = sending_.front();
+  sending_.pop();
+  if (sending_.is_empty()) buffers_.note_sent_all(*this);
+  buffers_.give_back_draft(draft);
+}
+
+std::uint32_t PooledLine::grant_to_stopped() noexcept {
+  auto& grants = share_->grants();
+  auto const more = grants.take_more(buffers_.shared());
+  if (more == 0 && grants.granted() < grants.wanted()) buffers_.wait(*this);
+  return more;
 }
 
 Result<bool> PooledLine::send(Word const& word, std::uint32_t /*cell*/) noexcept {
@@ -77,18 +100,22 @@ Result<bool> PooledLine::send(Word const& word, std::uint32_t /*cell*/) noexcept
 
 Result<bool> PooledLine::send_message(Word const& word) noexcept {
   auto const& drafts = buffers_.drafts();
-  store(drafts.word(*draft_), encode(word));  // behind it the zeros of fresh memory
-  auto sent = note_message(channel::post_unheld(
-      form_, state(), {drafts.first(*draft_, word.length)}, std::nullopt, messages()));
-  if (sent) sending_.push() = *std::exchange(draft_, std::nullopt);
+  auto const draft = *share_->draft;
+  store(drafts.word(draft), encode(word));  // behind it the zeros of fresh memory
+  auto sent = note_message(channel::post_unheld(form_, state(), {drafts.first(draft, word.length)},
+                                                std::nullopt, messages()));
+  if (!sent) return sent;
+  share_->draft.reset();
+  if (sending_.is_empty()) buffers_.note_sending(*this);
+  sending_.push() = draft;
   return sent;
 }
 
 Result<bool> PooledLine::send_word(Word const& word) noexcept {
   auto const& words = buffers_.words();
-  auto const place = share_->word(next_word_);
-  store(words.word(place), encode(word));
-  auto sent = note_word(scope().try_post_send(words.first(place, 0)), is_awaited(word));
+  auto const at = share_->word(next_word_);
+  store(words.word(at), encode(word));
+  auto sent = note_word(scope().try_post_send(words.first(at, 0)), is_awaited(word));
   if (sent) next_word_ = base::next_in_turn(next_word_, buffers_.words_each());
   return sent;
 }
@@ -97,17 +124,16 @@ Result<bool> PooledLine::send_word(Word const& word) noexcept {
 
 void PooledLine::close() noexcept {
   if (is_closed()) return;
-  leave_room();
+  buffers_.wait_no_more(*this);
   give_back_sent();
-  bool const is_kept = !sending_.is_empty() && inside().end_connection(ended()).has_value();
+  // A child of fork() ends nothing of its parent's.
+  bool const may_be_read = !sending_.is_empty() && (buffers_.is_inherited() ||
+                                                    inside().end_connection(ended()).has_value());
   ChannelLine::close();
-  for (; !sending_.is_empty(); sending_.pop()) {
-    // A device that keeps the queue pair may still read them.
-    if (is_kept)
-      buffers_.lose_draft(sending_.front());
-    else
-      buffers_.give_back_draft(sending_.front());
-  }
+  share_->drop_unread();
+  if (!sending_.is_empty()) buffers_.note_sent_all(*this);
+  for (; !sending_.is_empty(); sending_.pop())
+    if (!may_be_read) buffers_.give_back_draft(sending_.front());
 }
 
 }  // namespace lend::transport

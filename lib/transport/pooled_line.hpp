@@ -17,7 +17,7 @@
 
 namespace lend::transport {
 
-class PooledLine final : public ChannelLine, private DraftHolder {
+class PooledLine final : public ChannelLine, private PoolUser {
  public:
   /// Over `channel`, connected, whose messages come to `share`. At most `messages` are sent at a
   /// time.
@@ -39,24 +39,28 @@ class PooledLine final : public ChannelLine, private DraftHolder {
                                    left - std::min(left, share_->waiting()));
   }
   [[nodiscard]] std::uint32_t grant_at_release() noexcept override {
-    return share_->grants().release(buffers_.shared());
+    return share_->grant_at_release();
   }
+  [[nodiscard]] std::uint32_t grant_to_stopped() noexcept override;
   void note_granting_word() noexcept override { share_->grants().note_word(); }
+  void stop_granting() noexcept override { share_->stop_granting(); }
   [[nodiscard]] std::shared_ptr<void const> keeps() const noexcept override { return share_; }
   void close() noexcept override;
 
  private:
   void give_back_sent() noexcept override;
+  void wake() noexcept override { inside().note_news(); }
+  void give_back_first() noexcept;
   [[nodiscard]] Result<bool> send_message(Word const& word) noexcept;
   [[nodiscard]] Result<bool> send_word(Word const& word) noexcept;
 
   std::shared_ptr<PoolShare> share_;
   SharedBuffers& buffers_;
   verbs::Form<Send> form_{};
-  std::optional<std::uint32_t> draft_{};  // of the next message
-  base::Ring<std::uint32_t> sending_;     // drafts, in order
-  std::uint64_t given_back_ = 0;          // of all messages
-  std::uint32_t next_word_ = 0;           // of this transport
+  base::Ring<std::uint32_t> sending_;  // drafts, in order
+  std::uint64_t given_back_ = 0;       // of all messages
+  std::uint32_t next_word_ = 0;        // of this transport
+  bool waits_for_draft_ = false;
 };
 
 }  // namespace lend::transport

@@ -7,7 +7,9 @@
 #include <lend/channel/wait_set.hpp>
 #include <lend/transport/message_pool.hpp>
 #include <transport/buffers.hpp>
+#include <verbs/device/forking.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -19,15 +21,19 @@ namespace lend::transport {
 /// are rounded up to.
 inline constexpr std::uint32_t sends_in_pool = 6;
 
-/// Has drafts that its device may still read.
-class DraftHolder {
+/// A transport of the pool.
+class PoolUser {
  public:
-  /// Gives those back that are known to be sent.
+  /// Gives the drafts back that are known to be sent.
   virtual void give_back_sent() noexcept = 0;
+  /// Something is free that it waited for: its set is to list it.
+  virtual void wake() noexcept = 0;
+
+  std::size_t place = 0;  ///< among those that are sending
 
  protected:
-  DraftHolder() = default;
-  ~DraftHolder() = default;
+  PoolUser() = default;
+  ~PoolUser() = default;
 };
 
 class SharedBuffers {
@@ -40,15 +46,31 @@ class SharedBuffers {
   [[nodiscard]] std::optional<std::uint32_t> admit() noexcept;
   void leave(std::uint32_t number) noexcept { numbers_.push_back(number); }
 
-  /// A buffer to send from, which `holder` has until it gives it back. If none is free, all holders
-  /// are asked.
-  [[nodiscard]] std::optional<std::uint32_t> take_draft(DraftHolder& holder) noexcept;
+  /// Where no draft is free, asks all that are sending.
+  void reclaim_drafts() noexcept;
+  /// A buffer to send from, after reclaim_drafts().
+  [[nodiscard]] std::optional<std::uint32_t> take_draft() noexcept;
   void give_back_draft(std::uint32_t draft) noexcept {
-    holders_[draft] = nullptr;
     free_drafts_.push_back(draft);
+    wake_waiting();
   }
-  /// The device may read it for good.
-  void lose_draft(std::uint32_t draft) noexcept { holders_[draft] = nullptr; }
+  /// `user` has sent drafts that it has not given back.
+  void note_sending(PoolUser& user) noexcept {
+    user.place = sending_.size();
+    sending_.push_back(&user);
+  }
+  /// It has no more of them.
+  void note_sent_all(PoolUser& user) noexcept {
+    sending_[user.place] = sending_.back();
+    sending_.back()->place = user.place;
+    sending_.pop_back();
+  }
+
+  /// `user` is woken once a draft or a receive is free; again: nothing happens.
+  void wait(PoolUser& user) noexcept;
+  void wait_no_more(PoolUser& user) noexcept { std::erase(waiting_, &user); }
+  /// A draft or a receive is free.
+  void wake_waiting() noexcept;
 
   [[nodiscard]] MessagePoolOptions const& options() const noexcept { return options_; }
   [[nodiscard]] ReceivePool& pool() noexcept { return pool_; }
@@ -58,6 +80,8 @@ class SharedBuffers {
   [[nodiscard]] Buffers const& words() const noexcept { return words_; }
   [[nodiscard]] std::uint32_t words_each() const noexcept { return words_each_; }
   [[nodiscard]] flow::SharedReceives& shared() noexcept { return shared_; }
+  /// Whether it is the parent process's.
+  [[nodiscard]] bool is_inherited() const noexcept { return origin_.is_inherited(); }
 
   [[nodiscard]] std::uint32_t transports() const noexcept {
     return options_.transports_max - static_cast<std::uint32_t>(numbers_.size());
@@ -76,9 +100,10 @@ class SharedBuffers {
   ReceivePool pool_;  // of these
   Buffers drafts_, words_;
   flow::SharedReceives shared_;
-  std::vector<std::uint32_t> numbers_;      // of no transport
-  std::vector<std::uint32_t> free_drafts_;  // room for all
-  std::vector<DraftHolder*> holders_;       // by draft; null while it is free
+  std::vector<std::uint32_t> numbers_;            // of no transport
+  std::vector<std::uint32_t> free_drafts_;        // room for all
+  std::vector<PoolUser*> sending_{}, waiting_{};  // room for all
+  verbs::Inheritance origin_{};
 };
 
 }  // namespace lend::transport

@@ -17,7 +17,7 @@ POLLS = 2000  # of each run: what a run costs besides is lost in them
 BANDS = {1: 700, 16: 370}  # what g++ 12 -O2 makes, and some 8 in a hundred
 IDLE = 1000
 FLAT = {1: 1.2, 16: 1.05}
-TRANSPORT = 1740  # of a message of a transport in a MessagePool, which grants the next ones
+TRANSPORT = 1850  # of a message of a transport in a MessagePool, which grants the next ones
 
 
 def count(program, idle, at_once):

@@ -220,16 +220,33 @@ TEST_CASE("a sender has as many grants as it uses", "[transport]") {
   CHECK(granted_after(100, 16, true) >= 15);
 }
 
-TEST_CASE("a sender is granted at most a quarter of what is free, or one", "[transport]") {
+TEST_CASE("half of a pool's receives are kept for the second message of each sender",
+          "[transport]") {
   SharedReceives shared{64};
-  Grants silent{512};
-  for (std::uint32_t i = 0; i < 12; ++i) static_cast<void>(silent.arrive(shared, i + 1, 0));
-  CHECK(shared.free() >= 3);
-  auto const before = shared.free();
-  Grants next{4};
+  std::vector<Grants> silent(30, Grants{16});
+  for (auto& one : silent)
+    for (std::uint32_t i = 0; i < 12; ++i) static_cast<void>(one.arrive(shared, i + 1, 0));
+  for (auto const& one : silent) CHECK(one.granted() >= 2);
+  CHECK(silent.front().granted() == 16);
+  CHECK(silent.back().granted() == 2);
+
+  // Who uses what it has gives it back to those that have less.
+  Grants next{16};
   CHECK(next.arrive(shared, 1, 0) == 1);
-  CHECK(shared.free() == before - 1);
-  silent.end(shared);
-  next.end(shared);
+  for (int i = 0; i < 14; ++i) static_cast<void>(silent.front().release(shared));
+  CHECK(silent.front().granted() < 16);
+  for (auto& one : silent) one.stop(shared, 0);
+  next.stop(shared, 0);
+  CHECK(shared.free() == 64);
+}
+
+TEST_CASE("a sender that sends no more keeps what the program holds", "[transport]") {
+  SharedReceives shared{64};
+  Grants grants{16};
+  for (std::uint32_t i = 0; i < 12; ++i) static_cast<void>(grants.arrive(shared, i + 1, 0));
+  REQUIRE(grants.granted() == 16);
+  grants.stop(shared, 3);
+  CHECK(shared.free() == 62);
+  for (int i = 0; i < 3; ++i) static_cast<void>(grants.release(shared));
   CHECK(shared.free() == 64);
 }

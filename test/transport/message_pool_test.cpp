@@ -217,9 +217,73 @@ TEST_CASE("a draft that is dropped, or whose transport goes, is another's", "[tr
   static_cast<void>(server.listed());
   auto draft = must(server.near[0]->try_draft(4, 4));
   REQUIRE(draft);
-  server.near[0].reset();
+  auto const has_transport = GENERATE(true, false);
+  if (has_transport)
+    server.near[0]->disconnect();
+  else
+    server.near[0].reset();
+  // The program may still write it.
+  CHECK_FALSE(says(*server.near[1], "no room"));
+  auto const refused = error_of(std::move(draft).send(4));
+  CHECK(refused == (has_transport ? Errc::channel_broken : Errc::stale_handle));
   CHECK(says(*server.near[1], "room"));
-  CHECK(error_of(std::move(draft).send(4)) == Errc::stale_handle);
+}
+
+TEST_CASE("who waits for a draft has it once another's message is sent", "[transport]") {
+  if (has_no_pools()) return;
+  PooledServer server{2, {.drafts = 1}};
+  std::optional held{must(server.near[0]->try_draft(4, 4))};
+  REQUIRE(*held);
+  CHECK_FALSE(says(*server.near[1], "no room"));
+  static_cast<void>(server.listed());
+  SECTION("by a wait for it alone") {
+    must(std::move(*held).send(4));
+    must(send_message(*server.near[1], bytes_of("room"), within(long_time)));
+  }
+  SECTION("by its set") {
+    held.reset();
+    CHECK(server.listed() == std::set<std::uint64_t>{1});
+    CHECK(must(server.near[1]->poll()));
+    CHECK(says(*server.near[1], "room"));
+  }
+}
+
+TEST_CASE("who stopped for want of receives goes on once another gives some back", "[transport]") {
+  if (has_no_pools()) return;
+  PooledServer server{2, {.message_bytes_max = 64, .transports_max = 2, .shared = 1}};
+  auto const take = [&](std::size_t which) {
+    static_cast<void>(server.listed());
+    static_cast<void>(must(server.near[which]->poll()));
+    return must(server.near[which]->try_receive());
+  };
+  auto const goes_on = [&](std::size_t which) {
+    static_cast<void>(must(server.far[which]->poll()));
+    return says(*server.far[which], "more");
+  };
+  CHECK(says(*server.far[0], "one"));
+  auto const first = take(0);
+  CHECK(goes_on(0));  // by the only shared receive
+  take(0) = Received{};
+  CHECK(server.pool->shared_free() == 0);
+  CHECK(says(*server.far[1], "one"));
+  auto const others = take(1);
+  CHECK_FALSE(goes_on(1));
+
+  SECTION("which ended") {
+    server.near[0].reset();
+  }
+  SECTION("which is over") {
+    must(server.far[0]->finish_sending());
+    static_cast<void>(server.listed());
+    static_cast<void>(must(server.near[0]->poll()));
+  }
+  SECTION("which broke") {
+    server.near[0]->disconnect();
+  }
+  CHECK(server.listed().contains(1));
+  CHECK(must(server.near[1]->poll()));
+  CHECK(goes_on(1));
+  CHECK(text_of(first) == "one");
 }
 
 TEST_CASE("an idle client of a pool takes at most 16 KiB", "[transport]") {

@@ -19,28 +19,35 @@ class PoolShare;
 
 struct MessagePoolOptions {
   std::uint32_t message_bytes_max = 4096;  ///< of both directions: 1 to 1,048,575
+  /// Also those that are prepared and not connected, and those that ended while the program holds a
+  /// message or a draft of theirs.
   std::uint32_t transports_max = 1024;
-  std::uint32_t shared = 4096;  ///< receives beyond the one for a message that each transport has
-  std::uint32_t drafts = 256;   ///< messages that all transports together may be sending
+  /// Receives beyond the one for a message that each transport has. A transport that is granted
+  /// more keeps them until its peer sends, so half are kept for the second message of each: with
+  /// twice transports_max, each peer may always have two messages under way.
+  std::uint32_t shared = 4096;
+  /// Messages that all transports together may be sending; one transport at most 6.
+  std::uint32_t drafts = 256;
 };
 
 /// Receives and send buffers that the transports of a set share, so that thousands of clients that
 /// are mostly idle take little memory.
 ///
-/// A transport of TransportKind::send_receive whose options name the pool and its set uses it; its
+/// A transport of TransportKind::send_receive whose options name the pool and its set uses it. Its
 /// peer is any transport of that kind. At first the peer may send one message. If it needs more, it
-/// is granted up to TransportOptions::window of them, as far as the pool has shared receives; no
-/// more is granted than is posted, so every message finds its receive. While the program holds
-/// messages, their receives are not granted again: a program that holds more than one of a
-/// transport may stop that peer.
+/// is granted up to TransportOptions::window of them, as far as receives are free: each message of
+/// a peer that keeps to its grants finds a receive. A message that the program holds counts until
+/// it goes. Where the pool has no free draft, try_draft() returns an empty one, and the set lists
+/// the transport again once there is one.
 ///
-/// A transport that finds no draft has an empty one from try_draft(): try again when the set has
-/// listed any transport. The pool has 3 * transports_max + shared + drafts buffers, on iWARP 7 for
-/// each transport, of message_bytes_max + 8 bytes rounded up to a multiple of 64. It may end
-/// before its transports, which keep what they need of it.
+/// The memory is that of 3 * transports_max + shared + drafts buffers, on iWARP 7 for each
+/// transport, of message_bytes_max + 8 bytes rounded up to a multiple of 64: 31 MB by default. Two
+/// receives of each transport are for words without bytes. The set and the pool may end before the
+/// transports, which keep what they need.
 ///
-/// The trap: a peer that sends more than it was granted takes the receives of others, until the
-/// pool's program finds that out and disconnects it. Then their connections may break.
+/// The trap: a peer that sends more than it was granted takes the receives of others until the
+/// program's next poll of its transport finds that out and breaks it. Connections of others may
+/// break in that time.
 ///
 ///     LEND_TRY(pool, MessagePool::create(set, domain));
 ///     TransportOptions const options{
@@ -59,7 +66,7 @@ class LEND_EXPORT MessagePool {
 
   /// Of its options.
   [[nodiscard]] std::uint32_t message_bytes_max() const noexcept;
-  /// Transports that use it; also those that ended while the program still holds a message.
+  /// Of transports_max.
   [[nodiscard]] std::uint32_t transports() const noexcept;
   /// Receives that are granted to no transport.
   [[nodiscard]] std::uint32_t shared_free() const noexcept;

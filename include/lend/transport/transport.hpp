@@ -35,7 +35,7 @@ enum class TransportKind : std::uint8_t {
 struct TransportOptions {
   TransportKind kind = TransportKind::automatic;
   /// Messages that the peer may have under way: 4 to 512, a multiple of 4. Default 32; of a ring
-  /// 64.
+  /// 64, in a pool 16.
   std::uint32_t window = 0;
   /// Of one message: 1 to 1,048,575. Default 16 KiB; of a ring 32 KiB, or a quarter of it if that
   /// is less. Without a ring this end's memory is (window + 12) · message_bytes_max to receive; to
@@ -60,9 +60,9 @@ struct TransportOptions {
   /// look_again(). Calls that wait for it alone nap for 50 us at a time and do not sleep.
   WaitSet* wait_set = nullptr;
   std::uint64_t tag = 0;  ///< what the set calls the transport
-  /// Whose receives and send buffers a SendReceive of `wait_set` uses, with messages of at most the
-  /// pool's message_bytes_max, its default, in both directions, and none that are lent. The default
-  /// window is 16.
+  /// Whose receives and send buffers a SendReceive of `wait_set` uses. Then the window is 16 by
+  /// default, message_bytes_max is by default and at most the pool's, in both directions, and no
+  /// message is lent. Preparing is refused where the pool has its transports_max (`exhausted`).
   MessagePool* pool = nullptr;
   ConnectionOptions connection{};
 };
@@ -76,7 +76,7 @@ struct TransportLimits {
   std::uint32_t window = 0;                  ///< messages that the peer may have under way
   /// Messages that this end may hold at a time as Received, and their bytes: with more the peer may
   /// have to wait. In a ring each is rounded up as in TransportOptions, and all count that came
-  /// since the oldest that is held. In a pool 1, while it has shared receives.
+  /// since the oldest that is held. In a pool 1.
   std::uint32_t hold_max = 0;
   std::uint64_t hold_bytes_max = 0;
   Wait wait = Wait::adaptive;  ///< how waits for it wait

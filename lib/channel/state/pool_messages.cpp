@@ -50,9 +50,9 @@ void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) no
   }
   if (entry.has_returned()) [[unlikely]]
     channel->note_returned(entry.returned());
-  if (channel->taker != nullptr) return hand_over(index, entry.bytes(), *channel);
-  piece.tag = channel->tag();
   piece.bytes = entry.is_by_write() ? 0 : entry.bytes();
+  if (channel->taker != nullptr) return hand_over(index, *channel);
+  piece.tag = channel->tag();
   piece.immediate = entry.immediate();
   channel->in_flight.observed.take_pooled(piece.bytes);
   piece.next = no_piece;
@@ -63,10 +63,15 @@ void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) no
   note_if_low();
 }
 
-[[gnu::noinline]] void PoolState::hand_over(std::uint32_t index, std::uint32_t bytes,
-                                            ChannelState& channel) noexcept {
-  channel.in_flight.observed.take_pooled(bytes);
-  if (!channel.taker->take(index, bytes)) post_or_wait(index);
+[[gnu::noinline]] void PoolState::hand_over(std::uint32_t index, ChannelState& channel) noexcept {
+  Piece& piece = pieces_[index];
+  channel.in_flight.observed.take_pooled(piece.bytes);
+  if (channel.taker->take(index, piece.bytes)) {
+    verbs::share_loan(piece.loan, region_);
+    ++held_;
+  } else {
+    post_or_wait(index);
+  }
   channel.progress.note_news(channel);
 }
 
@@ -98,13 +103,6 @@ void PoolState::release(std::uint32_t index) noexcept {
     post_or_wait(index);
   else
     wait(index);
-}
-
-[[gnu::noinline]] void PoolState::give_back(std::uint32_t index) noexcept {
-  if (origin_.is_inherited()) [[unlikely]]
-    return;
-  SetState::Use const use{*set_};
-  post_or_wait(index);
 }
 
 [[gnu::cold]] void PoolState::release_after_end(std::uint32_t index) noexcept {

@@ -55,10 +55,8 @@ class PoolState {
   void complete(verbs::CompletionEntry entry, ChannelState* channel) noexcept;
   /// The next message, which is held from here on.
   [[nodiscard]] std::optional<Message> next() noexcept;
-  /// A message goes.
+  /// A message goes, or the taker of a channel gives its piece back.
   void release(std::uint32_t piece) noexcept;
-  /// The same of a piece that the channel's taker has.
-  void give_back(std::uint32_t piece) noexcept;
   /// Posts the pieces again whose last loan has ended meanwhile.
   void post_waiting() noexcept;
   /// Of a listed pool; what is left is listed again.
@@ -98,7 +96,7 @@ class PoolState {
   /// Posts a piece that was posted before, and is lent exclusively. False: the device refuses.
   [[nodiscard]] bool post_again(std::uint32_t piece) noexcept;
   /// A message for the channel's taker.
-  void hand_over(std::uint32_t piece, std::uint32_t bytes, ChannelState& channel) noexcept;
+  void hand_over(std::uint32_t piece, ChannelState& channel) noexcept;
   void post_or_wait(std::uint32_t piece) noexcept;
   void wait(std::uint32_t piece) noexcept;
   void release_after_end(std::uint32_t piece) noexcept;

@@ -36,6 +36,8 @@ class ChannelAccess {
   [[nodiscard]] std::uint32_t sends_outstanding() const noexcept {
     return state_->in_flight.outstanding(Operation::send);
   }
+  /// A poll finds news, and the set lists the channel, though nothing has completed.
+  void note_news() const noexcept { state_->progress.note_news(*state_); }
   /// Polls once. A failure shows again where a result is asked for.
   void poll() const noexcept {
     ChannelState::Use const use{*state_};
@@ -97,7 +99,7 @@ class PoolAccess {
       : pool_{ChannelState::of(channel).pool} {
     ChannelState::of(channel).taker = &taker;
   }
-  void give_back(std::uint32_t piece) const noexcept { pool_->give_back(piece); }
+  void give_back(std::uint32_t piece) const noexcept { pool_->release(piece); }
 
  private:
   PoolState* pool_;
