@@ -2,8 +2,11 @@
 // Goal: two processes stream files to each other; one that is killed at whichever moment leaves its
 // peer a part of the file and peer_lost, never an end. Method: a forked child, killed by a timer or
 // before its n-th part.
+#include <lend/channel/wait_set.hpp>
 #include <lend/stream/byte_stream.hpp>
 #include <lend/transport/connect.hpp>
+#include <lend/transport/message_pool.hpp>
+#include <lend/transport/waiting.hpp>
 
 #include <sys/time.h>
 
@@ -24,10 +27,11 @@ namespace {
 
 constexpr auto patience = 60s;
 
-TransportOptions options(TransportKind kind = TransportKind::automatic) {
+TransportOptions options(TransportKind kind = TransportKind::automatic,
+                         std::uint64_t lent_bytes_max = 4 << 20) {
   TransportOptions options;
   options.kind = kind;
-  if (kind != TransportKind::read_ring) options.lent_bytes_max = 4 << 20;
+  if (kind != TransportKind::read_ring) options.lent_bytes_max = lent_bytes_max;
   options.keep_alive = 20ms;
   return options;
 }
@@ -50,9 +54,11 @@ AnyTransport accepted(Wire const& wire, TransportKind kind,
   return must(listener.accept(domain, options(kind), within(patience)));
 }
 AnyTransport connected(Wire const& wire, TransportKind kind,
-                       ProtectionDomain const& domain = a_domain()) {
+                       ProtectionDomain const& domain = a_domain(),
+                       std::uint64_t lent_bytes_max = 4 << 20) {
   auto const address = wire.take_text();
-  return must(connect_transport(address, domain, options(kind), within(patience)));
+  auto const asked = options(kind, lent_bytes_max);
+  return must(connect_transport(address, domain, asked, within(patience)));
 }
 
 /// What an end has read when it finished, or failed.
@@ -200,6 +206,75 @@ TEST_CASE("a process killed while bytes that were lent are read is lost, and no 
     CHECK(error == Errc::peer_lost);
     CHECK(memory.mutable_bytes().has_value());
     CHECK(peer.exit_status() == 128 + SIGALRM);
+  }
+}
+
+TEST_CASE("clients of a MessagePool that are killed cost it nothing, and another client nothing",
+          "[transport]") {
+  constexpr MessagePoolOptions small{
+      .message_bytes_max = 64, .transports_max = 2, .shared = 8, .drafts = 2};
+  for (auto const seed : seeds(12)) {
+    std::mt19937 random{static_cast<std::uint32_t>(seed)};
+    auto const moment = std::chrono::microseconds{random() % 8'000 + 1};
+    INFO("LEND_TEST_SEED=" << seed << ", killed after " << moment.count() << " us");
+    // Sends as fast as it may, and reads what comes.
+    auto const talk = [&](Wire const& wire, bool dies) {
+      auto end = connected(wire, TransportKind::send_receive, a_domain(), 0);
+      if (dies) die_after(moment);
+      std::array<std::byte, 9> const text{};
+      int answers = 0;
+      while (dies || answers < 50) {
+        static_cast<void>(must(end.poll()));
+        std::span<std::byte const> const bytes_of_one = text;
+        static_cast<void>(must(try_send(end, {&bytes_of_one, 1})));
+        if (auto const answer = must(end.try_receive())) ++answers;
+      }
+      return 0;
+    };
+    PeerProcess honest{[&](Wire const& wire) { return talk(wire, false); }};
+    PeerProcess killed{[&](Wire const& wire) { return talk(wire, true); }};
+    auto const context = open_test_device();
+    if (lacks(context, &DeviceCapabilities::endpoints)) return;
+    auto const domain = must(context.allocate_protection_domain());
+    auto set = must(WaitSet::create(context));
+    auto pool = must(MessagePool::create(set, domain, small));
+    std::array<std::optional<AnyTransport>, 2> ends;
+    for (auto* const peer : {&killed, &honest}) {
+      auto const tag = std::uint64_t{peer == &honest};
+      auto listener = must(TransportListener::open("127.0.0.1:0"));
+      REQUIRE(peer->wire().put_text(listener.address()));
+      ends[tag].emplace(must(listener.accept(domain,
+                                             {.kind = TransportKind::send_receive,
+                                              .keep_alive = 20ms,
+                                              .wait_set = &set,
+                                              .tag = tag,
+                                              .pool = &pool},
+                                             within(patience))));
+    }
+    std::array<std::optional<Error>, 2> losses;
+    std::array<Ready, 2> room;
+    for (auto const limit = within(patience); !(losses[0] && losses[1]) && !limit.has_passed();) {
+      static_cast<void>(must(set.poll(room)));
+      for (std::size_t i = 0; i < 2; ++i) {
+        if (losses[i]) continue;
+        static_cast<void>(ends[i]->poll());
+        auto const message = ends[i]->try_receive();
+        if (!message) {
+          losses[i] = message.error();
+          ends[i].reset();
+        } else if (message.value()) {
+          auto const text = message.value().bytes();
+          static_cast<void>(try_send(*ends[i], {&text, 1}));
+        }
+      }
+    }
+    // The honest one goes once it has its answers.
+    CHECK(honest.exit_status() == 0);
+    CHECK(killed.exit_status() == 128 + SIGALRM);
+    CHECK(losses[0] == Errc::peer_lost);
+    CHECK(pool.transports() == 0);
+    CHECK(pool.shared_free() == small.shared);
+    CHECK(pool.drafts_free() == small.drafts);
   }
 }
 
