@@ -26,14 +26,6 @@ namespace {
 
 using Body = std::function<net::awaitable<void>(Group&, Values&, asio::waits&)>;
 
-/// For ranks without a connector that Peers could use.
-bool lacks_peers_for_waits() {
-  auto const device = open_test_device();
-  if (device.capabilities().endpoints) return false;
-  skip(device, "connects by rdma_cm, and Peers does not");
-  return true;
-}
-
 /// A coroutine at each of `size` ranks, in an io_context of its thread.
 void at_each_rank(std::uint32_t size, Wait wait, Body const& body) {
   GroupOptions options;
@@ -78,7 +70,6 @@ TEST_CASE("ranks await collectives, one after the other and two at once", "[asio
 }
 
 TEST_CASE("a rank's timers go on while its exchange waits for a late one", "[asio]") {
-  if (lacks_peers_for_waits()) return;
   auto const wait = GENERATE(Wait::adaptive, Wait::event);
   at_each_rank(2, wait,
                [](Group& group, Values& values, asio::waits& waits) -> net::awaitable<void> {
@@ -100,6 +91,7 @@ TEST_CASE("a rank's timers go on while its exchange waits for a late one", "[asi
                  }
                  PeerScope scope{peers};
                  auto received = taken(scope.post_receive(other, values.scatter(16, 1)));
+                 meet_before_sends(group);
                  auto sent = taken(scope.post_send(other, values.gather(0, 1)));
                  auto const came = co_await waits.async_wait(received, use_awaitable);
                  co_await waits.async_wait(sent, use_awaitable);
@@ -133,7 +125,6 @@ TEST_CASE("a short message of an adaptive group is seen soon, though it wakes no
 }
 
 TEST_CASE("a rank that gives up ends what its peers await, and says why", "[asio]") {
-  if (lacks_peers_for_waits()) return;
   auto const wait = GENERATE(Wait::adaptive, Wait::event);
   at_each_rank(
       2, wait, [](Group& group, Values& values, asio::waits& waits) -> net::awaitable<void> {

@@ -25,10 +25,12 @@ bool needs_no_connector() {
 
 /// Ranks, and what each has for the others.
 struct Prepared {
-  explicit Prepared(std::uint32_t size) {
+  explicit Prepared(std::uint32_t size, GroupConnector const* connector = group_connector()) {
+    GroupOptions options;
+    options.connector = connector;
     for (std::uint32_t rank = 0; rank < size; ++rank)
       ranks.push_back(must(PreparedGroup::prepare(
-          must(open_test_device().allocate_protection_domain()), rank, size, here())));
+          must(open_test_device().allocate_protection_domain()), rank, size, options)));
     theirs.resize(size);
     for (std::uint32_t to = 0; to < size; ++to)
       for (auto const& from : ranks) theirs[to].push_back(from.cards()[to]);
@@ -50,6 +52,9 @@ class FailsOnce final : public GroupConnector {
     return std::make_unique<Wrapped>(std::move(links), has_failed_);
   }
   bool has_failed() const { return has_failed_; }
+  /// Not at once, but the next one from now on.
+  void spare_those_before() const { has_failed_ = true; }
+  void fail_next() const { has_failed_ = false; }
 
  private:
   class Wrapped final : public Links {
@@ -152,18 +157,42 @@ TEST_CASE("where a connection comes to nothing the ranks connect again", "[group
   on_each(ranks, [](Group& each) { expect(each.barrier(within(patience))); });
 }
 
+TEST_CASE("where a connection to a peer comes to nothing the ranks connect again", "[group]") {
+  if (needs_no_connector()) return;
+  FailsOnce const failing;
+  failing.spare_those_before();
+  Prepared group{3, &failing};
+  std::vector<std::future<Result<Group>>> connecting;
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    connecting.push_back(group.connect(rank, within(patience)));
+  std::vector<Group> ranks;
+  for (auto& each : connecting) ranks.push_back(must(each.get()));
+  failing.fail_next();
+  on_each(ranks, [](Group& each) {
+    auto const peers = Peers::connect_all(each, within(patience));
+    expect(peers.has_value() && peers.value().ranks().size() == 2, "no peers");
+    expect(each.barrier(within(patience)));
+  });
+  CHECK(failing.has_failed());
+}
+
 TEST_CASE("a rank that is killed is named by the others", "[group]") {
   if (needs_no_connector()) return;
+  auto const has_peers = GENERATE(false, true);
   auto const desk = desk_name();
   std::vector<std::unique_ptr<PeerProcess>> ranks;
   for (std::uint32_t rank = 0; rank < 3; ++rank)
-    ranks.push_back(std::make_unique<PeerProcess>([&desk, rank](Wire const&) {
+    ranks.push_back(std::make_unique<PeerProcess>([&desk, rank, has_peers](Wire const&) {
       auto const domain = must(open_test_device().allocate_protection_domain());
       Seat const seat{.rank = rank, .size = 3, .desk = desk};
       auto group = must(Group::join(domain, seat, within(patience), here()));
+      auto memory = must(domain.allocate(8));
+      auto peers = must(Peers::connect_all(group, within(patience)));
       must(group.barrier(within(patience)));
       if (rank == 1) ::raise(SIGKILL);
-      auto const error = error_of(group.barrier(within(patience)));
+      auto const error = has_peers
+                             ? error_of(peers[2 - rank].receive(memory.scatter(), within(patience)))
+                             : error_of(group.barrier(within(patience)));
       CAPTURE(error.message());
       REQUIRE(error == Errc::peer_lost);
       REQUIRE(group.lost_rank() == 1);

@@ -46,8 +46,6 @@ inline void answer_note(PeerScope& scope, std::uint32_t other, Values& values, s
 /// On each of two ranks, which are each other's peers.
 template <class Body>
 void on_two(std::size_t count, Body const& body, PeerOptions const& options = {}) {
-  if (auto const device = open_test_device(); !device.capabilities().endpoints)
-    return skip(device, "connects by rdma_cm, and Peers does not");
   ScopeRanks ranks{2};
   on_each_with_values(ranks, count, [&](Group& group, Values& values) {
     auto peers = taken(Peers::connect_all(group, within(patience), options));
@@ -113,6 +111,7 @@ TEST_CASE("an exchange refuses peers that share their receives", "[group]") {
 }
 
 TEST_CASE("of a message that does not fit, the other rows come all the same", "[group]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::waits_for_receives)) return;
   auto const is_finished = GENERATE(false, true);
   exchange_ends::on_two(
       90, [&](Group& group, Peers& peers, Values& values, [[maybe_unused]] std::uint32_t other) {
@@ -138,6 +137,7 @@ TEST_CASE("of a message that does not fit, the other rows come all the same", "[
 }
 
 TEST_CASE("an exchange tells the failure that flushed its rows", "[group]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::waits_for_receives)) return;
   exchange_ends::on_two(
       32, [](Group& group, Peers& peers, Values& values, [[maybe_unused]] std::uint32_t other) {
         if (group.rank() == 0) {

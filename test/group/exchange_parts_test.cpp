@@ -138,7 +138,9 @@ TEST_CASE("long pieces are lent as they lie", "[group]") {
     Blocks const received{.first = 5 * length, .length = length, .count = 2, .stride = 2 * length};
     exchange.send(other, values.gather(sent)).receive(other, values.scatter(received));
     expect(exchange.start(within(patience)));
-    expect(values.mutable_values(7 * length, 1).has_error(), "a copy is received");
+    // A start that waits may see it come.
+    bool const is_lent = values.mutable_values(7 * length, 1).has_error();
+    expect(is_lent || needs_receives_first(), "a copy is received");
     expect(values.mutable_values(6 * length, length).has_value(), "what lies between is lent");
     expect(exchange.wait(within(patience)));
     for (std::size_t i = 0; i < 2; ++i)

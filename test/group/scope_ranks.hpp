@@ -82,12 +82,20 @@ void on_each_with_values(ScopeRanks& ranks, std::size_t count, Body const& body)
 /// The same on each of two ranks, which are each other's peers: body(group, peers, values, other).
 template <class Body>
 void on_two_peers(std::size_t count, Body const& body, GroupOptions const& options = {}) {
-  if (connects_slowly()) return;
   ScopeRanks ranks{2, options};
   on_each_with_values(ranks, count, [&](Group& group, Values& values) {
     auto peers = taken(Peers::connect_all(group, within(patience)));
     body(group, peers, values, 1 - group.rank());
   });
+}
+
+/// Whether a message that finds no receive breaks its connection: PeerScope's receives come first.
+inline bool needs_receives_first() {
+  return !open_test_device().capabilities().waits_for_receives;
+}
+/// Then, until all of `team` have posted theirs.
+inline void meet_before_sends(Team& team) {
+  if (needs_receives_first()) expect(team.barrier(within(patience)));
 }
 
 inline void is_posted(Result<PendingCollective> posted) {

@@ -147,7 +147,7 @@ TEST_CASE("who sleeps by events is sent its short rows", "[group]") {
         expect(exchange.run(within(patience)));
         expect(exchange.start(within(patience)));
         // Its own receive is on loan until wait() sees it, come or not.
-        expect(values.region().loans() > 0, "no loan");
+        expect(needs_receives_first() || values.region().loans() > 0, "no loan");
         expect(exchange.wait(within(patience)));
         expect(are(values, 8, other, 0, 8), "the values");
         expect(group.barrier(within(patience)));
@@ -156,6 +156,7 @@ TEST_CASE("who sleeps by events is sent its short rows", "[group]") {
 }
 
 TEST_CASE("what a rank wrote before it left is taken", "[group]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::acknowledges)) return;
   on_two_peers(16, [](Group& group, Peers& peers, Values& values, std::uint32_t other) {
     {
       Exchange exchange{peers};

@@ -25,7 +25,7 @@ template <class Body>
 void on_windows(std::uint32_t size, Body const& body, GroupOptions const& options = {},
                 PeerOptions const& peer_options = {}) {
   if (auto const device = open_test_device(); !device.capabilities().endpoints)
-    return skip(device, "connects by rdma_cm, and Peers does not");
+    return skip(device, "ranks on iWARP devices have no windows");
   ScopeRanks ranks{size, options};
   on_each(ranks.groups, [&](Group& group) {
     auto const rank = group.rank();

@@ -17,6 +17,18 @@ using namespace std::chrono_literals;
 static_assert(!std::is_copy_constructible_v<Window> && !std::is_copy_constructible_v<Epoch>);
 static_assert(std::is_nothrow_move_constructible_v<Epoch> && !std::is_move_assignable_v<Epoch>);
 
+TEST_CASE("where a write ends before it is placed there are no windows", "[group]") {
+  if (open_test_device().capabilities().endpoints) return;
+  ScopeRanks ranks{2};
+  on_each_with_values(ranks, window_words, [](Group& group, Values& values) {
+    auto peers = taken(Peers::connect_all(group, within(patience)));
+    auto const made = Window::create(peers, values.region(), RemoteAccess::read, within(patience));
+    expect(fails_with(made, Errc::unsupported, "ranks there have no windows"), "it was made");
+    expect(values.mutable_values().has_value(), "something is lent");
+    expect(group.barrier(within(patience)));
+  });
+}
+
 TEST_CASE("what ranks put, get and change in an epoch is there after it", "[group]") {
   on_windows(4, [](WindowRank& self) {
     auto& [group, rank, next, before, peers, own, mine, window] = self;

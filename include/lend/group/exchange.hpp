@@ -78,7 +78,8 @@ class LEND_EXPORT Exchange {
     return receive(rank, std::span{&row, 1}, where);
   }
 
-  /// Posts all rows, the receives first. The first one waits for those of the peers.
+  /// Posts all rows, the receives first. The first one waits for those of the peers; on iWARP each
+  /// does that whose rows are sent.
   /// Borrows: each row that is not copied, until a call sees that it is over: what is sent shared,
   ///          what is received exclusively.
   /// Errors:  invalid_argument  no such peer, Peers with shared receives, more rows of a rank than

@@ -40,7 +40,7 @@ struct GroupOptions {
   ConnectionOptions connection{};
   /// The same at all ranks.
   GroupLinks links = GroupLinks::by_size;
-  /// Connects the ranks of iWARP devices, which need it: cm_group_connector() of
+  /// Connects the ranks of iWARP devices, and their Peers, which need it: cm_group_connector() of
   /// `lend/cm/group_connector.hpp`. Others do not use it. Borrowed until the group ends.
   GroupConnector const* connector = nullptr;
 };

@@ -52,7 +52,9 @@ struct PeerMessage {
 /// Channels to other ranks of a group, made by one collective call.
 ///
 /// Between two ranks the n-th send matches the n-th receive. There are no tags: for another stream
-/// of messages, connect another Peers. A send that finds no receive waits at the receiver.
+/// of messages, connect another Peers. A send that finds no receive waits at the receiver. On iWARP
+/// it breaks the connection (DeviceCapabilities::waits_for_receives): post receives and meet in a
+/// barrier before, or use send_receive() at both ends, or an Exchange.
 ///
 /// **They fail with their group.** A channel that breaks, or that ends because a deadline passed or
 /// an exception left a scope, breaks the group: the call that detects it informs all ranks, in up
@@ -67,11 +69,11 @@ class LEND_EXPORT Peers {
   /// Shape:   no_rank is passed over; who names a rank is named by it.
   /// Errors:  invalid_argument  no such rank, this one, or one twice: at that rank.
   ///          disagreement      of two ranks only one names the other: at all members.
-  ///          unsupported       an iWARP device.
   ///          timed_out, cancelled  not all came; the group is broken, as by Group::abandon().
   ///          those of Team::barrier(), prepare_channel(), ReceivePool::create() and
-  ///          PreparedChannel::handshake(). If one member has an error of its own, the others have
-  ///          one of the same code, which names it, and the group goes on.
+  ///          PreparedChannel::handshake(), on iWARP of GroupOptions::connector. If one member has
+  ///          an error of its own, the others have one of the same code, which names it, and the
+  ///          group goes on.
   [[nodiscard]] static Result<Peers> connect(Team& team, std::span<std::uint32_t const> ranks,
                                              Deadline deadline, PeerOptions const& options = {});
   /// Connects to all other members.
@@ -89,6 +91,7 @@ class LEND_EXPORT Peers {
 
   /// Sends to one rank and receives from another, or the same: what was received. Either may be
   /// no_rank. At the deadline both are aborted, which breaks the group. What is refused does not.
+  /// On iWARP the message waits for the receive of a send_receive() or Exchange of its receiver.
   /// Borrows: the source shared, the target exclusively, until it returns.
   /// Errors:  those of PeerScope's posts and of PendingWork::wait().
   [[nodiscard]] Result<WorkSuccess> send_receive(std::uint32_t to, Send const& sent,

@@ -85,7 +85,9 @@ class LEND_EXPORT Window {
  public:
   /// Collective of the team of `peers`. Sizes may differ, and what peers may do.
   /// Borrows: `peers` and `own` until it ends; bytes of `own` in epochs.
-  /// Errors:  invalid_argument      `own` is of another protection domain than the group.
+  /// Errors:  unsupported           an iWARP device: that a write is over does not say there that
+  ///                                it was placed. Nothing is sent.
+  ///          invalid_argument      `own` is of another protection domain than the group.
   ///          timed_out, cancelled  not all came; the group is broken, as by Group::abandon().
   ///          those of MemoryRegion::unsafe_expose() and Team::barrier(). Of an error of one member
   ///          alone the others have one of its code, which names it, and the group goes on.

@@ -55,15 +55,18 @@ void FailureLog::add_own_cause(Error const& reason) noexcept {
   cause_is_own_ = true;
 }
 
-void FailureLog::add_loss(Error const& loss, bool is_of_peer) noexcept {
+void FailureLog::add_loss(Error const& loss, bool is_of_peer, bool is_iwarp) noexcept {
   if (std::exchange(has_loss_, true)) return;
   loss_is_of_peer_ = is_of_peer;
+  loss_is_on_iwarp_ = is_iwarp;
   cause_is_loss_ = !first_cause_ || (!cause_is_own_ && comes_of_loss(*first_cause_));
   if (cause_is_loss_) first_cause_ = loss;
 }
 
 bool FailureLog::comes_of_loss(Error const& failure) const noexcept {
-  return shows_loss(failure) || (loss_is_of_peer_ && is_refusal(failure));
+  if (shows_loss(failure) || (loss_is_of_peer_ && is_refusal(failure))) return true;
+  return loss_is_on_iwarp_ && failure.work() != nullptr &&
+         failure.work()->status == WorkStatus::local_queue_pair_operation;
 }
 
 Error FailureLog::broken_error() const noexcept {

@@ -45,9 +45,11 @@ class FailureLog {
   /// the abort reveals a better one.
   void add_own_cause(Error const& reason) noexcept;
   /// The same with what the source of losses says. It replaces a cause that only shows that: that
-  /// the peer did not answer, or a flush; and if it is the peer that is lost, that its device
-  /// refused.
-  void add_loss(Error const& loss, bool is_of_peer) noexcept;
+  /// the peer did not answer, or a flush; if it is the peer that is lost, that its device refused;
+  /// and on iWARP that something was not sent.
+  /// Source: Linux drivers/infiniband/sw/siw/siw_qp_tx.c, siw_qp_sq_process(): whatever ends a send
+  ///         or write is SIW_WC_LOC_QP_OP_ERR.
+  void add_loss(Error const& loss, bool is_of_peer, bool is_iwarp) noexcept;
   /// Whether the source of losses has been told that the channel is broken.
   [[nodiscard]] bool has_loss() const noexcept { return has_loss_; }
   /// Whether add_cause() would take a cause that is no flush.
@@ -82,6 +84,7 @@ class FailureLog {
   bool has_loss_ = false;
   bool cause_is_loss_ = false;
   bool loss_is_of_peer_ = false;
+  bool loss_is_on_iwarp_ = false;
   std::uint64_t failures_seen_ = 0;  // failed completions, and refused requests of batches
 };
 

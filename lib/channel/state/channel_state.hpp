@@ -131,7 +131,7 @@ class ChannelState {
     watch.look_beside();
   }
   /// Breaks the channel and flushes its work by what its source of losses says, as its errors do.
-  LEND_EXPORT void end_by_loss(Error const& loss, bool is_of_peer) noexcept;
+  LEND_EXPORT void end_by_loss(Error const& loss, bool is_of_peer, bool is_iwarp) noexcept;
   /// Before lend aborts the work: the source learns why.
   void tell_of_end(Error const& why) noexcept;
 

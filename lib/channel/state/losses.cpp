@@ -41,12 +41,12 @@ void ChannelState::tell_of_end(Error const& why) noexcept {
   losses->note_end(tag(), kept);
 }
 
-void ChannelState::end_by_loss(Error const& loss, bool is_of_peer) noexcept {
+void ChannelState::end_by_loss(Error const& loss, bool is_of_peer, bool is_iwarp) noexcept {
   Use const use{*this};
   bool const was_broken = is_broken();
   in_flight.close();
   if (!was_broken) in_flight.observed.note_break();
-  failures.add_loss(loss, is_of_peer);
+  failures.add_loss(loss, is_of_peer, is_iwarp);
   progress.note_news(*this);
   progress.look_after(*this);  // until its work is back
   if (!was_broken) Ending{*this}.start_abort();

@@ -68,7 +68,8 @@ Exchange& Exchange::receive(std::uint32_t rank, std::span<ScatterParts const> ro
 
 // ---- each run ----
 
-Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
+Result<void> group::ExchangeState::post_all(Deadline deadline) {
+  auto& state = peers.state();
   for (; posted < received.size(); ++posted) {
     auto& row = received[posted];
     if (row.place) {
@@ -81,13 +82,22 @@ Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
     works[posted] = std::move(work);
     ++requests;
     row.is_to_be_unpacked = row.packed.has_value();
+    state.note_posted(row.rank);
   }
+  LEND_TRYV(state.tell_posted(deadline));
   for (; posted < works.size(); ++posted) {
     auto& row = sent[posted - received.size()];
     if (row.place) {
       LEND_TRYV(write(row, works[posted], deadline));
       continue;
     }
+    auto const found = state.await_receive(row.rank, deadline);
+    if (found.has_error() && base::is_given_up(found.error()))
+      return base::gave_up(deadline,
+                           "rank " + std::to_string(row.rank) + " has no receive for a row of " +
+                               std::to_string(row.bytes) + " bytes: it did not start its exchange",
+                           ": start() or wait() again");
+    LEND_TRYV(found);
     if (row.packed) {
       LEND_TRY(room, row.packed->mutable_bytes());
       LEND_TRYV(row.copy_to(room.data()));
@@ -96,6 +106,7 @@ Result<void> group::ExchangeState::post_all(Deadline deadline) noexcept {
     LEND_TRY(work, row.scope->post_send(source, deadline, row.where));
     works[posted] = std::move(work);
     ++requests;
+    state.note_sent(row.rank);
   }
   phase = Phase::under_way;
   return success();
@@ -111,7 +122,11 @@ Result<void> group::ExchangeState::go_on(Deadline deadline) {
   if (group().is_inherited()) return group().why_unusable();
   auto const done = post_all(deadline);
   has_told_break = done.has_error() && done.error() == Errc::channel_broken;
-  return done;
+  if (!has_told_break) return done;
+  auto const rank =
+      posted < received.size() ? received[posted].rank : sent[posted - received.size()].rank;
+  peers.state().tell_of_end(rank);
+  return channel_of(rank).failures.broken_error();
 }
 
 Result<void> Exchange::start(Deadline deadline) noexcept try {
@@ -175,6 +190,7 @@ Result<void> group::ExchangeState::take(std::size_t index) {
     auto& row = received[index];
     if (!row.has_come) {
       row.is_told = true;
+      peers.state().tell_of_end(row.rank);
       Error const* const cause = group().first_cause();
       return cause != nullptr ? *cause : channel_of(row.rank).failures.broken_error();
     }

@@ -106,19 +106,37 @@ Result<void> group::ExchangeState::prepare(Row<Element>& row, std::uint32_t most
   return success();
 }
 
-Result<void> group::ExchangeState::post_notes(Deadline deadline) noexcept {
+Error group::ExchangeState::is_late(Deadline deadline, std::vector<std::uint32_t> const& missing) {
+  return base::gave_up(deadline,
+                       launch::list_of(missing) + " did not start an exchange with this rank",
+                       ": start() again");
+}
+
+Result<void> group::ExchangeState::post_notes(Deadline deadline) {
   constexpr std::size_t size = sizeof(RowsNote);
+  auto& state = peers.state();
   for (; notes_awaited < partners.size(); ++notes_awaited) {
     auto& partner = partners[notes_awaited];
     auto const into = notes->scatter(2 * notes_awaited * size, size);
     LEND_TRY(work, scope.post_receive(partner.rank, into, deadline));
     partner.from = std::move(work);
+    state.note_posted(partner.rank);
   }
+  LEND_TRYV(state.tell_posted(deadline));
   for (; notes_sent < partners.size(); ++notes_sent) {
     auto& partner = partners[notes_sent];
+    auto const found = state.await_receive(partner.rank, deadline);
+    if (found.has_error() && base::is_given_up(found.error())) {
+      std::vector<std::uint32_t> missing;
+      for (auto const& other : std::span{partners}.subspan(notes_sent))
+        if (!state.finds_receive(other.rank)) missing.push_back(other.rank);
+      return is_late(deadline, missing);
+    }
+    LEND_TRYV(found);
     auto const note = notes->gather((2 * notes_sent + 1) * size, size);
     LEND_TRY(work, scope.post_send(partner.rank, note, deadline));
     partner.to = std::move(work);
+    state.note_sent(partner.rank);
   }
   return success();
 }
@@ -133,10 +151,7 @@ Result<void> group::ExchangeState::compare(Deadline deadline) {
         return waited.error();
       if (missing.empty() || missing.back() != partner.rank) missing.push_back(partner.rank);
     }
-  if (!missing.empty())
-    return base::gave_up(deadline,
-                         launch::list_of(missing) + " did not start an exchange with this rank",
-                         ": start() again");
+  if (!missing.empty()) return is_late(deadline, missing);
   for (std::size_t i = 0; i < partners.size() && !wrong; ++i) {
     LEND_TRY(theirs, take_note(i));
     auto const alike = group::compare(partners[i].ours, theirs, partners[i].rank);

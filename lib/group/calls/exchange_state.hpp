@@ -41,14 +41,14 @@ struct ExchangeState {
   template <class Element>
   [[nodiscard]] Result<void> prepare(Row<Element>& row, std::uint32_t most);
   /// Each can be called again after an error: it goes on where it was.
-  [[nodiscard]] Result<void> post_notes(Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> post_notes(Deadline deadline);
   [[nodiscard]] Result<void> compare(Deadline deadline);
   [[nodiscard]] Result<RowsNote> take_note(std::size_t index) const;
   /// Once the notes fit: which rows are written.
   [[nodiscard]] Result<void> choose_written(Partner& partner, RowsNote const& theirs);
   [[nodiscard]] Result<void> write(Row<GatherElement>& row, PendingWork& work,
                                    Deadline deadline) noexcept;
-  [[nodiscard]] Result<void> post_all(Deadline deadline) noexcept;
+  [[nodiscard]] Result<void> post_all(Deadline deadline);
   /// What start() has left, if it was called. Then the rows are under way, or there is no run.
   [[nodiscard]] Result<void> go_on(Deadline deadline);
   /// Takes what has been written here, and says whether nothing is awaited any more.
@@ -69,7 +69,7 @@ struct ExchangeState {
   [[nodiscard]] std::size_t short_row_max() const noexcept;
   [[nodiscard]] GroupState& group() const noexcept { return peers.state().group(); }
   [[nodiscard]] channel::ChannelState& channel_of(std::uint32_t rank) const noexcept {
-    return channel::ChannelState::of(peers[rank]);
+    return channel::ChannelState::of(*peers.state().find(rank));
   }
   [[nodiscard]] Partner const& partner_of(std::uint32_t rank) const noexcept {
     return *std::ranges::lower_bound(partners, rank, {}, &Partner::rank);
@@ -91,6 +91,8 @@ struct ExchangeState {
   [[nodiscard]] Result<void> take(std::size_t index);
   [[nodiscard]] Result<void> end_all();
   [[nodiscard]] Error is_late(Deadline deadline) const;
+  /// Of the first start.
+  [[nodiscard]] static Error is_late(Deadline deadline, std::vector<std::uint32_t> const& missing);
 
   Peers& peers;
   std::vector<Row<ScatterElement>> received{};

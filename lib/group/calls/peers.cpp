@@ -11,6 +11,7 @@
 #include <array>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 namespace lend {
 
 using group::GroupState;
+using group::PeerLinkCard;
 using group::PeersState;
 
 namespace {
@@ -33,19 +35,58 @@ constexpr std::uint64_t one_sided(std::uint32_t names, std::uint32_t other) noex
   return std::uint64_t{names} << 32 | other;
 }
 
-/// The members' errors become one: the own one, or that of another member.
-Result<void> agree_on(Team& team, Result<void> const& own, Deadline deadline) noexcept {
+/// The members' errors as one: the own one, or that of another member.
+struct CommonError {
+  std::optional<Error> error;
+};
+
+/// Errors:  those of Team::allreduce(): they did not agree.
+Result<CommonError> common_error(Team& team, Result<void> const& own, Deadline deadline) noexcept {
   auto const code = own.has_error() ? static_cast<std::uint32_t>(own.error().code()) : 0;
   LEND_TRY(worst,
            team.allreduce(max_at<std::uint32_t>, At<std::uint32_t>{code, team.rank()}, deadline));
-  if (own.has_error()) return own;
-  if (worst.value == 0) return success();
-  return Error{static_cast<Errc>(worst.value),
-               "rank " + std::to_string(team.members()[worst.rank]) +
-                   " cannot connect to its peers; its own error says why"};
+  if (own.has_error()) return CommonError{own.error()};
+  if (worst.value == 0) return CommonError{};
+  return CommonError{Error{static_cast<Errc>(worst.value),
+                           "rank " + std::to_string(team.members()[worst.rank]) +
+                               " cannot connect to its peers; its own error says why"}};
 }
 
-Result<void> meet(Team& team, PeersState& state, Result<void> const& prepared, Deadline deadline) {
+Result<void> agree_on(Team& team, Result<void> const& own, Deadline deadline) noexcept {
+  LEND_TRY(common, common_error(team, own, deadline));
+  if (common.error) return *common.error;
+  return success();
+}
+
+/// By the group's connector. A connection may come to nothing though both ranks live, as those of a
+/// group: then all connect again, so often.
+constexpr int connecting_again_max = 2;
+
+Result<void> connect_by_connector(Team& team, PeersState& state, PeerOptions const& options,
+                                  Deadline deadline) {
+  auto const members = team.members();
+  std::vector<PeerLinkCard> ours(members.size()), theirs(members.size()),
+      of_peers(state.ranks().size());
+  auto const place_in_team = [&](std::uint32_t rank) {
+    return static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
+  };
+  for (int tries_left = connecting_again_max;; --tries_left) {
+    for (std::size_t i = 0; i < of_peers.size(); ++i)
+      ours[place_in_team(state.ranks()[i])] = state.linking()->card(i);
+    LEND_TRYV(team.all_to_all(ours, theirs, deadline));
+    for (std::size_t i = 0; i < of_peers.size(); ++i)
+      of_peers[i] = theirs[place_in_team(state.ranks()[i])];
+    auto const own = state.connect_all(of_peers, deadline);
+    if (own.has_error() && base::is_given_up(own.error())) return own;
+    LEND_TRY(common, common_error(team, own, deadline));
+    if (!common.error) return success();
+    if (tries_left == 0) return *common.error;
+    LEND_TRYV(agree_on(team, state.prepare(options), deadline));
+  }
+}
+
+Result<void> meet(Team& team, PeersState& state, PeerOptions const& options,
+                  Result<void> const& prepared, Deadline deadline) {
   LEND_TRYV(agree_on(team, prepared, deadline));
   auto const members = team.members();
   auto const own = members[team.rank()];
@@ -73,6 +114,7 @@ Result<void> meet(Team& team, PeersState& state, Result<void> const& prepared, D
                                          " as a peer, and rank " + other + " does not name rank " +
                                          names + ": each of two peers names the other"};
   }
+  if (state.linking() != nullptr) return connect_by_connector(team, state, options, deadline);
   auto const connected = [&]() -> Result<void> {
     for (std::uint32_t const rank : state.ranks()) {
       auto const at = std::ranges::find(members, rank) - members.begin();
@@ -107,13 +149,10 @@ Result<Peers> Peers::connect(Team& team, std::span<std::uint32_t const> ranks, D
   auto const& group = team.state_;
   auto state = std::make_unique<PeersState>(group, Team{group, *team.membership_});
   auto const prepared = [&]() -> Result<void> {
-    if (!group->domain().context().capabilities().endpoints)
-      return Error{Errc::unsupported, "ranks on " + group->domain().context().name() +
-                                          ", an iWARP device, have no Peers yet"};
     LEND_TRYV(state->name(ranks, team.members()));
     return state->prepare(options);
   }();
-  auto const met = meet(team, *state, prepared, deadline);
+  auto const met = meet(team, *state, options, prepared, deadline);
   if (!met) {
     // What was sent cannot be taken back.
     if (base::is_given_up(met.error())) group->abandon("its ranks did not connect to their peers");
@@ -137,6 +176,8 @@ Channel& Peers::operator[](std::uint32_t rank) & noexcept {
   Channel* const channel = state().find(rank);
   if (channel == nullptr) [[unlikely]]
     stop(state().no_such_peer(rank).message());
+  if (channel->first_cause() != nullptr) [[unlikely]]
+    state().tell_of_end(rank);
   return *channel;
 }
 
@@ -146,9 +187,18 @@ Result<WorkSuccess> Peers::send_receive(std::uint32_t to, Send const& sent, std:
   PeerScope scope{*this};
   scope.drain_within(std::chrono::nanoseconds{0});
   PendingWork taken, given;
+  auto const meet = [&]() -> Result<void> {  // between the two posts
+    if (from != no_rank) state().note_posted(from);
+    LEND_TRYV(state().tell_posted(deadline));
+    return to != no_rank ? state().await_receive(to, deadline) : success();
+  };
   auto const posted = [&]() -> Result<void> {
     if (from == no_rank || to == no_rank) {  // one at most is posted
       LEND_TRY(receive, scope.post_receive(from, received, deadline, where));
+      if (to != no_rank) {
+        LEND_TRYV(without_value(scope.on(to)));
+      }
+      LEND_TRYV(meet());
       LEND_TRY(send, scope.post_send(to, sent, deadline, where));
       taken = std::move(receive);
       given = std::move(send);
@@ -166,6 +216,7 @@ Result<WorkSuccess> Peers::send_receive(std::uint32_t to, Send const& sent, std:
       LEND_TRYV(receives.post(deadline));
       taken = std::move(receive);
       given = std::move(send);
+      LEND_TRYV(meet());
       return sends.post(deadline);
     }();
     if (in_batches.has_error()) {
@@ -175,6 +226,7 @@ Result<WorkSuccess> Peers::send_receive(std::uint32_t to, Send const& sent, std:
     return in_batches;
   }();
   LEND_TRYV(posted);
+  if (to != no_rank) state().note_sent(to);
   LEND_TRYV(given.wait(deadline));
   LEND_TRY(success, taken.wait(deadline));
   LEND_TRYV(scope.finish());
@@ -217,6 +269,8 @@ PeerScope& PeerScope::drain_until(Deadline deadline) noexcept {
 Result<PollingScope*> PeerScope::on(std::uint32_t rank) noexcept {
   Channel* const channel = peers_.state().find(rank);
   if (channel == nullptr) return peers_.state().no_such_peer(rank);
+  if (channel->first_cause() != nullptr) [[unlikely]]
+    peers_.state().tell_of_end(rank);
   return scope_.on(*channel);
 }
 

@@ -334,6 +334,12 @@ WindowState& Window::state() const noexcept {
 
 Result<Window> Window::create(Peers& peers, MemoryRegion& own, RemoteAccess access,
                               Deadline deadline, SourceLine where) {
+  auto const& device = peers.state().group().domain().context();
+  if (!device.capabilities().endpoints)
+    return Error{Errc::unsupported,
+                 device.name() +
+                     " is an iWARP device, on which the end of a write does not say "
+                     "that it was placed: ranks there have no windows"};
   auto state = std::make_unique<WindowState>(peers, peers.state());
   auto const met = state->meet(state->expose(own, access), deadline, where);
   if (met.has_error()) {

@@ -224,7 +224,10 @@ int GroupState::descriptor() const noexcept {
 }
 
 Deadline GroupState::look_again() const noexcept {
-  return options().wait == Wait::event ? Deadline::never() : within(Arrivals::look_pause_max);
+  // PeerWords are written to those that sleep by events, too.
+  bool const is_woken =
+      options().wait == Wait::event && domain().context().capabilities().waits_for_receives;
+  return is_woken ? Deadline::never() : within(Arrivals::look_pause_max);
 }
 
 }  // namespace lend::group

@@ -42,6 +42,10 @@ Channel* PeerList::find(std::uint64_t tag) const noexcept {
   return peers != nullptr ? peers->find(static_cast<std::uint32_t>(tag)) : nullptr;
 }
 
+bool PeerList::is_iwarp() const noexcept {
+  return !group_.domain().context().capabilities().endpoints;
+}
+
 bool PeerList::have_all_left(std::span<std::uint32_t const> ranks) const noexcept {
   return std::ranges::all_of(ranks,
                              [this](std::uint32_t rank) { return group_.links().has_left(rank); });
@@ -51,18 +55,25 @@ Error PeerList::lost(std::uint32_t rank, Error const& why) noexcept {
   using Reason = Fault::Reason;
   auto const name = "rank " + std::to_string(rank);
   auto const own = group_.ranks().rank;
+  // No device acknowledges there, and connections of a rank end in any order: its reason comes over
+  // another one than this.
+  bool const may_come_later = is_iwarp();
+  bool const has_ended = (may_come_later || channel::is_refusal(why)) && this->has_ended(rank);
+  if (may_come_later && group_.links().has(rank))
+    if (auto const& fault = group_.links()[rank].fault())
+      return group_.failure().reported(rank, *fault, group_.ranks());
   if (group_.links().has_left(rank))
     return group_.failure().detected(
         {Reason::left, rank, own},
         Error{Errc::peer_lost, name + " has left the group, and work with it is outstanding"}
             .with_cause(why));
-  if (channel::is_refusal(why) && has_ended(rank))
+  if (channel::is_refusal(why) && has_ended)
     return group_.failure().detected(
         {Reason::lost, rank, own},
         Error{Errc::peer_lost, name + " is lost: its device refused work with its memory, and "
                                       "then did not answer"}
             .with_cause(why));
-  if (channel::shows_loss(why))
+  if (channel::shows_loss(why) || has_ended)
     return group_.failure().detected(
         {Reason::lost, rank, own},
         Error{Errc::peer_lost, name + " is lost: " + why.message()}.with_cause(why));
@@ -103,6 +114,10 @@ Result<void> PeerList::check() noexcept {
   Channel const* const channel = tag ? find(*tag) : nullptr;
   Error const* const why = channel != nullptr ? channel->first_cause() : nullptr;
   if (why == nullptr) return success();
+  // Once all have met a rank may end its Peers, which rdma_cm reports.
+  auto const& state = channel::ChannelState::of(*channel);
+  if (is_iwarp() && state.in_flight.outstanding() == 0 && !state.watch.awaits_beside)
+    return success();
   return lost(static_cast<std::uint32_t>(*tag), *why);
 }
 
@@ -137,7 +152,7 @@ void PeerList::end_all(Error const& why) noexcept {
     if (peers != nullptr)
       for (Channel& channel : peers->channels()) {
         auto& state = channel::ChannelState::of(channel);
-        state.end_by_loss(why, lost == static_cast<std::uint32_t>(state.tag()));
+        state.end_by_loss(why, lost == static_cast<std::uint32_t>(state.tag()), is_iwarp());
       }
 }
 

@@ -31,6 +31,8 @@ class PeerList final : private channel::LossSource {
 
   /// A rank that has left owes a message.
   void break_by_leaving(std::uint32_t rank) noexcept;
+  /// A channel to `rank` has broken by `why`.
+  void break_by_end(std::uint32_t rank, Error const& why) noexcept { note_end(rank, why); }
 
   /// Takes news that are of no link.
   void note(Ready const& news) noexcept {
@@ -43,6 +45,7 @@ class PeerList final : private channel::LossSource {
  private:
   void look_for_loss(std::uint64_t tag) noexcept override;
   void note_end(std::uint64_t tag, Error const& why) noexcept override;
+  [[nodiscard]] bool is_iwarp() const noexcept;
   /// Null: it is gone.
   [[nodiscard]] Channel* find(std::uint64_t tag) const noexcept;
   /// Whether a rank whose device has refused work has ended, or is about to: its memory goes first.

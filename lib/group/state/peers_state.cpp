@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the group.
+#include <base/giving_up.hpp>
 #include <channel/work/access.hpp>
 #include <group/state/peers_state.hpp>
 
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -42,6 +44,8 @@ Result<void> PeersState::prepare(PeerOptions const& options) {
                            : group_->options().keep_alive;
   channel.queue_pair.connection = group_->options().connection;
   channel.receive_pool = nullptr;
+  prepared_.clear();
+  pool_.reset();
   if (options.shared_receives != 0 && !ranks_.empty()) {
     LEND_TRY(memory, group_->domain().allocate(std::size_t{options.shared_receives} *
                                                options.shared_bytes));
@@ -51,7 +55,7 @@ Result<void> PeersState::prepare(PeerOptions const& options) {
     pool_ = std::move(pool);
     channel.receive_pool = &*pool_;
   }
-  first_tag_ = group_->peers().add(*this);
+  if (first_tag_ == 0) first_tag_ = group_->peers().add(*this);
   for (std::uint32_t const rank : ranks_) {
     channel.tag = first_tag_ | rank;
     channel.peer_name = "rank " + std::to_string(rank);
@@ -60,6 +64,10 @@ Result<void> PeersState::prepare(PeerOptions const& options) {
     prepared_.push_back(std::move(prepared));
   }
   channels_.reserve(ranks_.size());
+  if (group_->ranks().size > 1 && !group_->domain().context().capabilities().endpoints) {
+    LEND_TRY(linking, PeerLinking::open(*group_, ranks_));
+    linking_ = std::move(linking);
+  }
   return success();
 }
 
@@ -67,6 +75,58 @@ Result<void> PeersState::connect(Endpoint const& peer) {
   LEND_TRY(channel, std::move(prepared_[channels_.size()]).handshake(peer));
   channels_.push_back(std::move(channel));
   channel::ChannelState::of(channels_.back()).ask_for_losses(group_->peers().losses());
+  return success();
+}
+
+Result<void> PeersState::connect_all(std::span<PeerLinkCard const> peers, Deadline deadline) {
+  auto const linking = std::move(linking_);
+  LEND_TRYV(linking->connect(std::exchange(prepared_, {}), peers, deadline));
+  words_ = linking->take_words();
+  channels_ = linking->take_channels();
+  for (Channel& channel : channels_)
+    channel::ChannelState::of(channel).ask_for_losses(group_->peers().losses());
+  return success();
+}
+
+void PeersState::tell_of_end(std::uint32_t rank) noexcept {
+  auto const& failures = channel::ChannelState::of(channels_[place_of(rank)]).failures;
+  if (failures.has_first_cause() && !failures.has_loss())
+    group_->peers().break_by_end(rank, *failures.first_cause());
+}
+
+// ---- where each message needs a receive that was posted before ----
+
+Result<void> PeersState::tell_posted(Deadline deadline) {
+  for (std::size_t place = 0; words_ && place < ranks_.size(); ++place)
+    while (words_->owes(place)) {
+      LEND_TRY(told, words_->tell(place, channels_[place]));
+      if (told) break;
+      LEND_TRYV(group_->wait_for_any(deadline));
+    }
+  return success();
+}
+
+Result<void> PeersState::await_receive(std::uint32_t rank, Deadline deadline) {
+  if (finds_receive(rank)) return success();
+  auto& channel = channel::ChannelState::of(channels_[place_of(rank)]);
+  auto const finds = [&] { return finds_receive(rank); };
+  while (!finds()) {
+    if (channel.is_broken()) {
+      tell_of_end(rank);
+      return channel.failures.broken_error();
+    }
+    if (group_->links().has_left(rank) && !finds()) {
+      group_->peers().break_by_leaving(rank);
+      continue;
+    }
+    channel.watch.awaits_beside = true;
+    auto const waited = group_->wait_for_any(deadline, std::ref(finds));
+    channel.watch.awaits_beside = false;
+    if (waited.has_value()) continue;
+    if (!base::is_given_up(waited.error())) return waited;
+    return base::gave_up(deadline, "rank " + std::to_string(rank) +
+                                       " did not say that it has a receive for a message");
+  }
   return success();
 }
 
