@@ -48,8 +48,7 @@ class basic_acceptor {
   basic_acceptor(Executor const& executor, TransportListener listener, ProtectionDomain domain,
                  TransportOptions const& options = {})
       : executor_{executor},
-        parts_{std::make_shared<Parts>(std::move(listener), std::move(domain),
-                                       implementation::with_descriptor(options))},
+        parts_{std::make_shared<Parts>(std::move(listener), std::move(domain), options)},
         set_up_{std::make_shared<implementation::SetUp>(implementation::context_of(executor))} {}
   basic_acceptor(basic_acceptor&&) = default;
   basic_acceptor& operator=(basic_acceptor&& other) noexcept {
@@ -99,7 +98,8 @@ class basic_acceptor {
         set_up_, executor_, Deadline::never(), implementation::Keeps::no,
         [parts = parts_](Deadline deadline) -> Result<AnyTransport> {
           LEND_TRYV(implementation::check_alone(parts->options));
-          return parts->listener.accept(parts->domain, parts->options, deadline);
+          return parts->listener.accept(
+              parts->domain, implementation::options_for<Held>(parts->options), deadline);
         },
         token);
   }
@@ -128,7 +128,7 @@ auto connect(boost::asio::any_io_executor const& executor, std::string address,
              ProtectionDomain domain, ConnectOptions options, Token& token) {
   auto& context = context_of(executor);
   auto const deadline = within(options.patience);
-  options.transport = with_descriptor(options.transport);
+  options.transport = options_for<Held>(options.transport);
   return begin_making<Connection, Held>(
       std::make_shared<SetUp>(context), executor, deadline, Keeps::yes,
       [address = std::move(address), domain = std::move(domain),

@@ -7,6 +7,7 @@
 #include <lend/asio/set_up.hpp>
 #include <lend/base/deadline.hpp>
 #include <lend/base/result.hpp>
+#include <lend/stream/byte_stream.hpp>
 #include <lend/transport/any.hpp>
 #include <lend/transport/transport.hpp>
 
@@ -24,10 +25,11 @@
 namespace lend::asio::implementation {
 
 /// Not adaptive, under which a transport may have no descriptor to sleep on; and without lent
-/// messages, which no operation reads.
-[[nodiscard]] inline TransportOptions with_descriptor(TransportOptions options) noexcept {
+/// messages of a stream, which does not read them.
+template <class Held>
+[[nodiscard]] TransportOptions options_for(TransportOptions options) noexcept {
   if (options.wait == Wait::adaptive) options.wait = Wait::event;
-  options.lent_bytes_max = 0;
+  if constexpr (std::is_same_v<Held, ByteStream>) options.lent_bytes_max = 0;
   return options;
 }
 

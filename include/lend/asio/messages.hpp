@@ -5,9 +5,12 @@
 #include <lend/asio/connection.hpp>
 #include <lend/asio/messages_core.hpp>
 #include <lend/base/error.hpp>
+#include <lend/base/source_line.hpp>
 #include <lend/transport/any.hpp>
+#include <lend/transport/lent_message.hpp>
 #include <lend/transport/received.hpp>
 #include <lend/transport/transport.hpp>
+#include <lend/verbs/memory_piece.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
@@ -38,6 +41,9 @@ namespace lend::asio {
 ///     lend::asio::messages messages{io.get_executor(), std::move(transport)};
 ///     Received const request = co_await messages.async_receive(use_awaitable);
 ///     co_await messages.async_send(answer_to(request.bytes()), use_awaitable);
+///
+/// A message that the peer lent (Received::is_lent()) has no bytes() but those that async_fetch()
+/// reads. It comes where this end's TransportOptions::lent_bytes_max is not 0.
 template <class Executor = boost::asio::any_io_executor>
 class basic_messages : public basic_connection<Executor, implementation::MessagesCore> {
   using Connection = basic_connection<Executor, implementation::MessagesCore>;
@@ -51,8 +57,6 @@ class basic_messages : public basic_connection<Executor, implementation::Message
 
   /// Those that are not open.
   explicit basic_messages(Executor const& executor) : Connection{executor} {}
-  /// Of a transport whose peer lends none: its TransportOptions::lent_bytes_max is 0, as it is of
-  /// one that is accepted or connected here.
   basic_messages(Executor const& executor, AnyTransport transport)
       : Connection{executor,
                    std::make_shared<implementation::MessagesCore>(executor, std::move(transport))} {
@@ -82,6 +86,42 @@ class basic_messages : public basic_connection<Executor, implementation::Message
   auto async_send(boost::asio::const_buffer message, Token&& token = {}) {
     return this->template begin<void(error_code), implementation::MessagesCore::Send>(token,
                                                                                       message);
+  }
+  /// Sends these bytes as one message that the peer reads where they lie: void(error_code,
+  /// LentMessage). Waits for room, as a send. AnyTransport::try_send_lent() says what it costs.
+  ///
+  /// Borrows: the bytes, shared, until LentMessage::is_over(), also when nothing waits for that.
+  /// Errors:  those of try_send_lent(), by code_of(), and async_send()'s but for message_size.
+  ///          Nothing was sent, and nothing is lent.
+  template <class Token = boost::asio::default_completion_token_t<Executor>>
+  auto async_send_lent(GatherElement const& bytes, Token&& token = {},
+                       SourceLine where = SourceLine::here()) {
+    return this
+        ->template begin<void(error_code, LentMessage), implementation::MessagesCore::SendLent>(
+            token, bytes, where);
+  }
+  /// Waits until the peer has read or dropped a message that these have lent: void(error_code). Any
+  /// number may wait, beside a receive and a send.
+  /// Errors:  timed_out, operation_aborted, bad_descriptor  the bytes may still be on loan, as
+  ///          is_over() says; those of is_over(), by code_of().
+  template <class Token = boost::asio::default_completion_token_t<Executor>>
+  auto async_wait_until_over(LentMessage const& lent, Token&& token = {}) {
+    return this->template begin<void(error_code), implementation::MessagesCore::UntilOver>(token,
+                                                                                           lent);
+  }
+  /// The whole message, lent or not, to `target`, which has its length(): void(error_code). It
+  /// waits in the place of a receive.
+  ///
+  /// Borrows: `message`, until the handler is called; the target, exclusively, until then, and
+  ///          after timed_out or operation_aborted as long as it is being read: fetch it again, to
+  ///          the same target, or drop the message.
+  /// Errors:  timed_out, operation_aborted, already_started, bad_descriptor  as async_receive();
+  ///          those of AnyTransport::try_fetch(), by code_of().
+  template <class Token = boost::asio::default_completion_token_t<Executor>>
+  auto async_fetch(Received const& message, ScatterElement const& target, Token&& token = {},
+                   SourceLine where = SourceLine::here()) {
+    return this->template begin<void(error_code), implementation::MessagesCore::Fetch>(
+        token, &message, target, where);
   }
   /// Half close: the peer receives all that was sent, then the end; this one may receive on.
   /// Errors:  those of AnyTransport::finish_sending(), by code_of(); bad_descriptor  closed.

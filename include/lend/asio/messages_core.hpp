@@ -6,10 +6,13 @@
 #include <lend/asio/connection_core.hpp>
 #include <lend/asio/error.hpp>
 #include <lend/asio/operation.hpp>
+#include <lend/base/source_line.hpp>
 #include <lend/transport/any.hpp>
+#include <lend/transport/lent_message.hpp>
 #include <lend/transport/received.hpp>
 #include <lend/transport/transport.hpp>
 #include <lend/transport/waiting.hpp>
+#include <lend/verbs/memory_piece.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/buffer.hpp>
@@ -94,6 +97,73 @@ class MessagesCore final : public ConnectionCore<AnyTransport> {
 
    private:
     boost::asio::const_buffer message_;
+  };
+
+  class SendLent : public Operating<Direction::write> {
+   public:
+    SendLent(MessagesCore* core, GatherElement const& bytes, SourceLine where) noexcept
+        : Operating{core}, bytes_{bytes}, where_{where} {}
+    [[nodiscard]] bool begin() noexcept { return is_refused() || attempt(); }
+    [[nodiscard]] bool attempt() noexcept {
+      if (is_late()) return true;
+      auto sent = core_->held_->try_send_lent(bytes_, where_);
+      if (!sent)
+        end(core_->failed(sent.error()));
+      else if (!sent.value())
+        return false;
+      else
+        lent_ = std::move(sent).value();
+      return true;
+    }
+    /// Once: the message is moved out.
+    [[nodiscard]] auto values() noexcept { return std::tuple{code_, std::move(lent_)}; }
+
+   private:
+    GatherElement bytes_;
+    SourceLine where_;
+    LentMessage lent_{};
+  };
+
+  class Fetch : public Operating<Direction::read> {
+   public:
+    Fetch(MessagesCore* core, Received const* message, ScatterElement const& target,
+          SourceLine where) noexcept
+        : Operating{core}, message_{message}, target_{target}, where_{where} {}
+    [[nodiscard]] bool begin() noexcept { return is_refused() || attempt(); }
+    [[nodiscard]] bool attempt() noexcept {
+      if (is_late()) return true;
+      auto const fetched = core_->held_->try_fetch(*message_, target_, where_);
+      if (fetched) return fetched.value();
+      end(core_->failed(fetched.error()));
+      return true;
+    }
+    [[nodiscard]] auto values() const noexcept { return std::tuple{code_}; }
+
+   private:
+    Received const* message_;
+    ScatterElement target_;
+    SourceLine where_;
+  };
+
+  /// Of neither direction: any number of these may wait.
+  class UntilOver : public Operating<Direction::write> {
+   public:
+    UntilOver(MessagesCore* core, LentMessage lent) noexcept
+        : Operating{core}, lent_{std::move(lent)} {}
+    [[nodiscard]] bool begin() noexcept { return attempt(); }
+    [[nodiscard]] bool attempt() noexcept {
+      if (is_late()) return true;
+      auto const is_over = lent_.is_over();
+      if (is_over) return is_over.value();
+      end(core_->failed(is_over.error()));
+      return true;
+    }
+    // NOLINTNEXTLINE(readability-convert-member-functions-to-static): as of the other operations.
+    [[nodiscard]] OperationRoom* room() const noexcept { return nullptr; }
+    [[nodiscard]] auto values() const noexcept { return std::tuple{code_}; }
+
+   private:
+    LentMessage lent_;
   };
 
  private:
