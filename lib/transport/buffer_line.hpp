@@ -29,7 +29,7 @@ class BufferLine final : public ChannelLine {
   [[nodiscard]] std::optional<std::span<std::byte>> room(std::size_t least, std::size_t most,
                                                          std::uint32_t cell) noexcept override;
   [[nodiscard]] Result<bool> send(Word const& word, std::uint32_t cell) noexcept override;
-  [[nodiscard]] LentReads* lent_reads() noexcept override { return this; }
+  [[nodiscard]] LentReads* lent_reads() noexcept override { return own_lent_reads(); }
 
  private:
   Buffers receives_, sends_, words_;

@@ -214,8 +214,8 @@ void ChannelLine::take_sends() noexcept {
 
 // ---- lent messages ----
 
-Result<void> ChannelLine::check(verbs::RegionState const& region) const noexcept {
-  auto const& queue_pair = inside_.queue_pair();
+Result<void> ChannelLine::Reads::check(verbs::RegionState const& region) const noexcept {
+  auto const& queue_pair = line_.inside_.queue_pair();
   if (region.domain != queue_pair.domain)
     return Error{Errc::invalid_argument,
                  "bytes of another ProtectionDomain cannot be lent by this transport"};
@@ -226,26 +226,26 @@ Result<void> ChannelLine::check(verbs::RegionState const& region) const noexcept
   return success();
 }
 
-Result<std::size_t> ChannelLine::begin(std::uint32_t place, ScatterElement to,
-                                       RemoteRegion const& from, std::size_t offset,
-                                       SourceLine where) noexcept {
-  auto const most = std::min<std::uint64_t>(channel_->message_bytes_max(), lent_read_max);
+Result<std::size_t> ChannelLine::Reads::begin(std::uint32_t place, ScatterElement to,
+                                              RemoteRegion const& from, std::size_t offset,
+                                              SourceLine where) noexcept {
+  auto const most = std::min<std::uint64_t>(line_.channel_->message_bytes_max(), lent_read_max);
   auto const bytes = std::min<std::size_t>(from.size() - offset, most);
-  auto posted = scope_->try_post_read(
+  auto posted = line_.scope_->try_post_read(
       Read{ScatterElement{to.region, {to.range.offset + offset, bytes}}, from.slice(offset, bytes)},
       where);
   if (!posted) {
-    if (channel_->first_cause() != nullptr) return loss(posted.error());
+    if (line_.channel_->first_cause() != nullptr) return line_.loss(posted.error());
     return posted.error();
   }
-  reads_[place].emplace(std::move(posted).value());
+  works_[place].emplace(std::move(posted).value());
   return bytes;
 }
 
-Result<bool> ChannelLine::is_over(std::uint32_t place) noexcept {
-  if (!channel_) return ended();
-  auto const over = reads_[place]->poll();
-  if (!over) return loss(over.error());
+Result<bool> ChannelLine::Reads::is_over(std::uint32_t place) noexcept {
+  if (!line_.channel_) return ended();
+  auto const over = works_[place]->poll();
+  if (!over) return line_.loss(over.error());
   return over.value().has_value();
 }
 

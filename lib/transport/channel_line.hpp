@@ -50,7 +50,7 @@ struct PreparedReceives {
 
 /// A derived line declares the memory and calls close() in its destructor: the channel ends before
 /// that does.
-class ChannelLine : public Line, protected LentReads {
+class ChannelLine : public Line {
  public:
   [[nodiscard]] std::uint32_t sends_in_flight() const noexcept override {
     return messages_in_flight() + awaited_words_;
@@ -63,17 +63,13 @@ class ChannelLine : public Line, protected LentReads {
   [[nodiscard]] std::vector<Setting> settings() const override;
   void close() noexcept override;
 
-  [[nodiscard]] Result<void> check(verbs::RegionState const& region) const noexcept override;
-  [[nodiscard]] Result<std::size_t> begin(std::uint32_t place, ScatterElement to,
-                                          RemoteRegion const& from, std::size_t offset,
-                                          SourceLine where) noexcept override;
-  [[nodiscard]] Result<bool> is_over(std::uint32_t place) noexcept override;
-
  protected:
   /// `receives` are posted, by slot. At most so many `messages` and `words` are sent at a time.
   ChannelLine(Channel channel, std::vector<PendingWork> receives, std::uint32_t messages,
               std::uint32_t words = word_receives);
 
+  /// Of a line that has them.
+  [[nodiscard]] LentReads* own_lent_reads() noexcept { return &lent_reads_; }
   [[nodiscard]] bool is_closed() const noexcept { return !channel_; }
   /// What a line says that is_closed().
   [[nodiscard]] static Error ended() noexcept;
@@ -130,6 +126,20 @@ class ChannelLine : public Line, protected LentReads {
   [[nodiscard]] Error loss(Error const& error) const noexcept;
 
  private:
+  // A member: g++ 12 fails on the calls if it is a second base.
+  class Reads final : public LentReads {
+   public:
+    explicit Reads(ChannelLine& line) noexcept : line_{line} {}
+    [[nodiscard]] Result<void> check(verbs::RegionState const& region) const noexcept override;
+    [[nodiscard]] Result<std::size_t> begin(std::uint32_t place, ScatterElement to,
+                                            RemoteRegion const& from, std::size_t offset,
+                                            SourceLine where) noexcept override;
+    [[nodiscard]] Result<bool> is_over(std::uint32_t place) noexcept override;
+
+   private:
+    ChannelLine& line_;
+    std::array<std::optional<PendingWork>, lent_max> works_{};  // by place
+  };
   struct Sent {
     std::optional<PendingWork> handle{};
     bool is_awaited = false;
@@ -150,8 +160,8 @@ class ChannelLine : public Line, protected LentReads {
   std::vector<base::SlotId> receives_;  // of the channel, by slot
   base::Ring<std::uint32_t> posted_;    // slots in the order of posting
   base::Ring<Sent> words_;
-  std::uint32_t awaited_words_ = 0;                           // of these
-  std::array<std::optional<PendingWork>, lent_max> reads_{};  // by place
+  std::uint32_t awaited_words_ = 0;  // of these
+  Reads lent_reads_{*this};
   bool has_failed_words_ = false;
   bool has_just_polled_ = false;  // what has come is noted: it is not worth a poll
 };

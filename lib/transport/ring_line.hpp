@@ -42,7 +42,7 @@ class RingLine final : public ChannelLine {
   [[nodiscard]] std::optional<std::span<std::byte>> room(std::size_t least, std::size_t most,
                                                          std::uint32_t cell) noexcept override;
   [[nodiscard]] Result<bool> send(Word const& word, std::uint32_t cell) noexcept override;
-  [[nodiscard]] LentReads* lent_reads() noexcept override { return this; }
+  [[nodiscard]] LentReads* lent_reads() noexcept override { return own_lent_reads(); }
 
  private:
   /// Posts the receives that are not, once there are `enough`.
