@@ -293,10 +293,8 @@ void End::take_arrivals(bool up_to_one) noexcept {
     }
     if (!next.value()) return send_words();
     has_changed_ = true;
-    if (char const* const wrong = take_arrival(*next.value())) {
-      if (is_pooled_) line_->post_again(next.value()->slot);
+    if (char const* const wrong = take_arrival(*next.value()))
       return break_by({Errc::incompatible_peer, wrong});
-    }
     if (up_to_one && !arrived_.is_empty()) return;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: transports that share receives and send buffers do what others do, in little memory, and
 // none stops another. Method: both ends in one process; many clients of one pool.
+#include <lend/soft/faults.hpp>
 #include <lend/transport/connect.hpp>
 
 #include <malloc.h>
@@ -237,6 +238,9 @@ TEST_CASE("who waits for a draft has it once another's message is sent", "[trans
   CHECK_FALSE(says(*server.near[1], "no room"));
   static_cast<void>(server.listed());
   SECTION("by a wait for it alone") {
+    // So that it is not sent at once.
+    if (server.context.kind() == DeviceKind::soft)
+      must(inject_faults(server.context, FaultPlan{}.delay(1, 100ms)));
     must(std::move(*held).send(4));
     must(send_message(*server.near[1], bytes_of("room"), within(long_time)));
   }
