@@ -28,7 +28,7 @@ static lend::Result<void> greet(std::string_view greeting) {
   LEND_TRY(draft, memory.mutable_bytes(0, greeting.size()));
   std::ranges::copy(std::as_bytes(std::span{greeting}), draft.begin());
 
-  lend::PollingScope scope{channel};  // ends only when every byte is back
+  lend::PollingScope scope{channel};  // its end waits for its work, 30 s at most
   LEND_TRY(pending, scope.post_receive(memory.scatter(2048, 2048)));
   LEND_TRYV(scope.post_send(memory.gather(0, greeting.size())));
   LEND_TRY(message, pending.wait(lend::within(2s)));  // the receive's loan has ended

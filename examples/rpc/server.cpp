@@ -30,7 +30,6 @@ static lend::Result<void> hold(lend::Received request, Held& held) {
   return lend::success();
 }
 
-// excerpt answer
 /// Written where the device reads it. False: no room now.
 static lend::Result<bool> answer(lend::AnyTransport& transport, Work const& work) {
   if (work.header.left_us <= work.header.work_us) return true;  // the caller has given up
@@ -41,7 +40,6 @@ static lend::Result<bool> answer(lend::AnyTransport& transport, Work const& work
   LEND_TRYV(std::move(draft).send(AnswerHeader::bytes));
   return true;
 }
-// end of excerpt
 
 /// Takes what has come, but no more than a server may hold: then its client waits.
 static lend::Result<void> take_requests(lend::AnyTransport& transport, Held& held, bool& is_open) {

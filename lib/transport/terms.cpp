@@ -71,9 +71,9 @@ std::uint32_t message_bytes_in(std::uint32_t ring_bytes, TransportKind kind) {
 }
 
 Error refused(std::string_view what, std::string const& theirs, std::string const& ours) {
-  return {Errc::incompatible_peer, "the peer's " + std::string{what} + " is " + theirs +
-                                       " and this end's " + ours +
-                                       "; give both ends the same lend and the same options"};
+  return {Errc::incompatible_peer,
+          "the peer's " + std::string{what} + " is " + theirs + " and this end's " + ours +
+              "; give both ends the same lend and the same TransportOptions::kind"};
 }
 
 }  // namespace

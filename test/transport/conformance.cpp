@@ -122,7 +122,7 @@ void both_fill_before_either_reads(MakeEnds const& make) {
 
 void half_close(MakeEnds const& make) {
   auto [a, b] = make(small());
-  CHECK(fill(a) == 4);
+  CHECK(fill(a, 0, 4) == 4);
   must(a.finish_sending());  // although the window is full
   must(a.finish_sending());
   CHECK(error_of(a.try_draft(0, 1)) == Errc::finished);
@@ -184,7 +184,7 @@ void a_peer_goes_before_it_is_read(MakeEnds const& make) {
   auto [a, b] = make(small());
   {
     AnyTransport gone = std::move(a);
-    CHECK(fill(gone) == 4);
+    CHECK(fill(gone, 0, 4) == 4);
     must(b.finish_sending());
     must(finish(gone, patience()));
   }
@@ -196,7 +196,7 @@ void a_peer_goes_before_it_is_read(MakeEnds const& make) {
 void a_wait_that_ends_changes_nothing(MakeEnds const& make) {
   auto [a, b] = make(small());
   CHECK(error_of(receive_message(b, within(2ms))) == Errc::timed_out);
-  int const sent = fill(a);
+  int const sent = fill(a, 0, 4);
   CHECK(error_of(send_message(a, bytes_of("no"), within(2ms))) == Errc::timed_out);
   CHECK(error_of(finish(a, within(2ms))) == Errc::timed_out);
   Cancellation stopping;

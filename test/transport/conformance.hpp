@@ -72,22 +72,22 @@ void settle(T& end) {
     REQUIRE_FALSE(deadline.has_passed());
   }
 }
-/// Sends numbered messages until there is no room; how many.
+/// Sends numbered messages until there is no room; how many. At first there may be room for fewer
+/// than `at_least`, as a pool grants more of what has come.
 template <IsTransport T>
-int fill(T& transport, int first = 0) {
-  int count = 0;
-  for (int tries = 0; tries < 20; ++tries) {
+int fill(T& transport, int first = 0, int at_least = 0) {
+  auto const deadline = patience();
+  for (int count = 0;;) {
     auto const text = std::to_string(first + count);
     std::span<std::byte const> const piece = bytes_of(text);
     if (must(try_send(transport, {&piece, 1}))) {
-      ++count;
-      tries = 0;
-      REQUIRE(count < 10'000);
-    } else {
-      static_cast<void>(must(transport.poll()));  // a pool grants more of what came
+      REQUIRE(++count < 10'000);
+      continue;
     }
+    if (count >= at_least) return count;
+    REQUIRE_FALSE(deadline.has_passed());
+    static_cast<void>(must(transport.poll()));
   }
-  return count;
 }
 
 }  // namespace lend::test

@@ -110,9 +110,11 @@ TEST_CASE("one thread accepts into a MessagePool, and rejects a client beyond it
   auto set = must(WaitSet::create(place.context));
   auto pool = must(MessagePool::create(set, place.domain, {.transports_max = clients}));
   auto listener = must(TransportListener::open("127.0.0.1:0"));
-  must(listener.begin(place.domain, [&](Arrival const& arrival) -> Result<TransportOptions> {
+  must(listener.begin(place.domain, [&](Arrival const& client) -> Result<TransportOptions> {
+    // excerpt pool
     return TransportOptions{
-        .kind = TransportKind::send_receive, .wait_set = &set, .tag = arrival.id, .pool = &pool};
+        .kind = TransportKind::send_receive, .wait_set = &set, .tag = client.id, .pool = &pool};
+    // end of excerpt
   }));
   std::vector<std::string> heard;
   std::string refused;
