@@ -97,32 +97,36 @@ void End::drop_draft() noexcept {
 }
 
 Result<void> End::send_draft(std::size_t used) noexcept {
-  if (has_finished_ || broken_) [[unlikely]] {
-    line_->leave_room();
-    return has_finished_ ? finished_before() : *broken_;
-  }
+  if (has_finished_ || broken_) [[unlikely]]
+    return refuse_draft();
   // The draft took no credit, and nothing else sends data: there is room.
-  auto sent = send_message(WordKind::data, static_cast<std::uint32_t>(used), used);
-  if (!sent) [[unlikely]]
-    line_->leave_room();
-  return sent;
+  return send_message(WordKind::data, static_cast<std::uint32_t>(used), used);
+}
+
+[[gnu::noinline]] Result<void> End::refuse_draft() noexcept {
+  line_->leave_room();
+  return has_finished_ ? finished_before() : *broken_;
 }
 
 [[gnu::always_inline]] inline Result<void> End::send_message(WordKind kind, std::uint32_t bytes,
                                                              std::size_t counted) noexcept {
   auto const cells = cells_of(bytes);
   auto const sent = line_->send({kind, in_.freed(), bytes}, out_.place(cells));
-  if (!sent) {
-    // What came before the loss is still to be received, and the cause to be found.
-    take_arrivals(false);
-    return broken_ ? *broken_ : sent.error();
-  }
-  if (!sent.value()) return Errc::queue_full;
+  if (!sent || !sent.value()) [[unlikely]]
+    return not_sent(sent);
   out_.take(cells);
   in_.note_told();
   if (tally_) [[unlikely]]
     tally_->send(counted);
   return success();
+}
+
+[[gnu::noinline]] Result<void> End::not_sent(Result<bool> const& sent) noexcept {
+  line_->leave_room();
+  if (sent) return Errc::queue_full;
+  // What came before the loss is still to be received, and the cause to be found.
+  take_arrivals(false);
+  return broken_ ? *broken_ : sent.error();
 }
 
 Result<void> End::finish_sending() noexcept {

@@ -78,6 +78,9 @@ class End final : private Lender {
   /// Sends the first `bytes` of the last room as one message, of as many as are counted.
   [[nodiscard]] Result<void> send_message(WordKind kind, std::uint32_t bytes,
                                           std::size_t counted) noexcept;
+  /// Why the program's draft is not sent; its room is free.
+  [[nodiscard]] Result<void> refuse_draft() noexcept;
+  [[nodiscard]] Result<void> not_sent(Result<bool> const& sent) noexcept;
   [[nodiscard]] Result<void> check_lending(GatherElement const& bytes) const noexcept;
 
   /// Lends the program the next message that waits.

@@ -74,6 +74,28 @@ struct PooledServer {
     return tags;
   }
 
+  /// Until `holds()`, for at most a minute: devices take their time.
+  template <class Holds>
+  [[nodiscard]] bool comes_to(Holds holds) {
+    for (auto const limit = within(std::chrono::minutes{1}); !limit.has_passed();) {
+      if (holds()) return true;
+      static_cast<void>(listed());
+      for (auto* const ends : {&near, &far})
+        for (auto& one : *ends)
+          if (one) static_cast<void>(one->poll());
+    }
+    return false;
+  }
+  /// The next message of that near end.
+  [[nodiscard]] Received received(std::size_t which) {
+    Received message;
+    CHECK(comes_to([&] {
+      message = must(near[which]->try_receive());
+      return bool{message};
+    }));
+    return message;
+  }
+
   Context context = open_test_device();
   ProtectionDomain domain = must(context.allocate_protection_domain());
   WaitSet set = must(WaitSet::create(context));

@@ -60,7 +60,7 @@ Result<void> agree_on(Team& team, Result<void> const& own, Deadline deadline) no
 
 /// By the group's connector. A connection may come to nothing though both ranks live, as those of a
 /// group: then all connect again, so often.
-constexpr int connecting_again_max = 2;
+constexpr int peers_again_max = 2;
 
 Result<void> connect_by_connector(Team& team, PeersState& state, PeerOptions const& options,
                                   Deadline deadline) {
@@ -70,7 +70,7 @@ Result<void> connect_by_connector(Team& team, PeersState& state, PeerOptions con
   auto const place_in_team = [&](std::uint32_t rank) {
     return static_cast<std::size_t>(std::ranges::find(members, rank) - members.begin());
   };
-  for (int tries_left = connecting_again_max;; --tries_left) {
+  for (int tries_left = peers_again_max;; --tries_left) {
     for (std::size_t i = 0; i < of_peers.size(); ++i)
       ours[place_in_team(state.ranks()[i])] = state.linking()->card(i);
     LEND_TRYV(team.all_to_all(ours, theirs, deadline));
