@@ -83,7 +83,7 @@ net::awaitable<void> fetch_all(asio::messages& messages, MemoryRegion& memory, i
     CHECK(must(memory.bytes())[0] == std::byte(i));
   }
   error_code end;
-  co_await messages.async_receive(net::redirect_error(use_awaitable, end));
+  static_cast<void>(co_await messages.async_receive(net::redirect_error(use_awaitable, end)));
   CHECK(end == net::error::eof);
 }
 

@@ -262,7 +262,7 @@ TEST_CASE("who stopped for want of receives goes on once another gives some back
   CHECK(sends(0));
   auto const first = server.received(0);
   CHECK(goes_on(0));  // by the only shared receive
-  server.received(0) = Received{};
+  static_cast<void>(server.received(0));
   CHECK(server.pool->shared_free() == 0);
   CHECK(sends(1));
   auto const others = server.received(1);
