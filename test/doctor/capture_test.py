@@ -4,30 +4,21 @@
 and later; what cannot be written or read is refused. Method: this host, also where something is hidden;
 files that are none; captures/*.txt, kept from other hosts and made by this command on them. Usage:
 capture_test.py LEND"""
+import functools
 import json
 import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
-LEND = os.path.realpath(sys.argv[1])
+import lend_program
+from lend_program import LEND, check, left_out, tell_left_out
+
 CAPTURES = pathlib.Path(__file__).parent / "captures"
 # Another process than the captured one, in what the doctor looks at.
 ELSEWHERE = {"before": ["prlimit", "--nofile=40:40"], "LEND_DEVICE": "none", "SLURM_JOB_ID": "7"}
-left_out = []
-
-
-def run(*words, before=(), **environment):
-    return subprocess.run([*before, LEND, "doctor", *words], capture_output=True, text=True, timeout=100, check=False,
-                          stdin=subprocess.DEVNULL, env={**os.environ, "LEND_DEVICE": "", "LD_PRELOAD": "", **environment})
-
-
-def check(name, is_so, *done):
-    if not is_so:
-        sys.exit("\n".join([f"FAILED: {name}", *(f"exit {one.returncode}\n{one.stdout}\n{one.stderr}" for one in done)]))
-    print("ok:", name)
+run = functools.partial(lend_program.run, "doctor")
 
 
 def replays(name, file, before=(), **environment):
@@ -113,5 +104,4 @@ with tempfile.TemporaryDirectory() as there_is:
 with tempfile.TemporaryDirectory() as there_is:
     refused(there_is)
 kept()
-for reason in left_out:
-    print("skipped:", reason)
+tell_left_out()
