@@ -150,7 +150,9 @@ class PeerProcess {
 };
 
 /// The forked process accepts and the first one connects, so that is who may send first on iWARP.
+/// The forked one listens once the first one is about to connect: how long it waits has a bound.
 inline Channel meet_by_cm(Wire const& wire, PreparedChannel prepared) {
+  REQUIRE((wire.is_peers() ? wire.hear() : wire.say()));
   auto const tell = [&](std::string const& address) { REQUIRE(wire.put_text(address)); };
   auto connected = wire.is_peers() ? accept_by_cm(prepared.take_queue_pair(), tell)
                                    : connect_by_cm(wire.take_text(), prepared.take_queue_pair());

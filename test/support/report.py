@@ -16,6 +16,8 @@ PASSED, SKIPPED = {"OK", "EXPECTEDFAIL"}, {"SKIP", "IGNORED"}
 # the host does something else; compilers do not.
 BAND, BAND_OF_PROGRAMS, BAND_OF_GUESTS, SMALL_S = 1.3, 2, 3, 20
 COMPILERS = ("compile", "headers", "install", "packages", "docs")
+# Of a failed test's output: so many lines of its end, and so many places that say FAILED.
+LAST, MARKED = 30, 6
 # Compiled now and then, because a machine that others use too spends more CPU seconds on the same.
 YARDSTICK = b"#include <algorithm>\n#include <functional>\n#include <iostream>\n#include <map>\n"
 
@@ -93,10 +95,18 @@ class Spent:
         return too_dear
 
 
+def telling(lines):
+    """Of a failed test's output: some lines around each that says FAILED, and the last ones."""
+    kept = set(range(max(0, len(lines) - LAST), len(lines)))
+    for at in [at for at, line in enumerate(lines) if "FAILED" in line][:MARKED]:
+        kept.update(range(max(0, at - 2), min(len(lines), at + 12)))
+    return [lines[at] for at in sorted(kept)]
+
+
 def count(logs, failures):
     """Adds up what Meson's test logs say, and prints it. Lines of a test's output that begin with
-    `skipped:` are repeated: what a test that passed has left out. Failed tests come last, with the
-    end of their output. Returns the exit status: 1 on a failure, and when nothing passed."""
+    `skipped:` are repeated: what a test that passed has left out. Failed tests come last, with what
+    they said of it. Returns the exit status: 1 on a failure, and when nothing passed."""
     passed = failed = skipped = 0
     broken = []
     for build, log, status, expected in logs:
@@ -119,7 +129,7 @@ def count(logs, failures):
     for build, test in broken:  # last, for the reader of the end of a long log
         print(f"failed {build.name}: {test['name']}: {test['result']}")
         said = [(test.get(stream) or "").strip() for stream in ("stdout", "stderr")]
-        for line in "\n".join(said).strip().splitlines()[-30:]:
+        for line in telling("\n".join(said).strip().splitlines()):
             print(f"  {line}")
     for text in failures:
         print(f"failed {text}")
