@@ -8,6 +8,9 @@
 #include <transport/by_kind.hpp>
 #include <transport/transport_offer.hpp>
 
+#include <array>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace lend {
@@ -79,8 +82,16 @@ Result<TransportConnecting> TransportConnecting::begin(std::string_view address,
                                                        TransportOptions const& options,
                                                        Deadline deadline,
                                                        ExchangeOptions const& exchange) {
+  return begin(std::array{std::string{address}}, domain, options, deadline, exchange);
+}
+
+Result<TransportConnecting> TransportConnecting::begin(std::span<std::string const> addresses,
+                                                       ProtectionDomain const& domain,
+                                                       TransportOptions const& options,
+                                                       Deadline deadline,
+                                                       ExchangeOptions const& exchange) {
   LEND_TRY(offer, transport::TransportOffer::prepare(domain, options));
-  LEND_TRY(caller, network::Caller::begin(address, std::move(offer), deadline, exchange));
+  LEND_TRY(caller, network::Caller::begin(addresses, std::move(offer), deadline, exchange));
   return TransportConnecting{std::move(caller)};
 }
 

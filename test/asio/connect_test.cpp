@@ -16,7 +16,6 @@
 #include <array>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "asio/messages.hpp"
 #include "support/peer_process.hpp"
@@ -95,7 +94,7 @@ TEST_CASE("where no peer listens the stream is not open and says why", "[asio]")
   CHECK(code == net::error::bad_descriptor);
 }
 
-TEST_CASE("a stream of a WaitSet, which another thread would make, is refused", "[asio]") {
+TEST_CASE("a stream of a WaitSet, which sleeps on the set's descriptor, is refused", "[asio]") {
   auto set = must(WaitSet::create(open_test_device()));
   asio::ConnectOptions options;
   options.transport.wait_set = &set;
@@ -110,6 +109,19 @@ TEST_CASE("a stream of a WaitSet, which another thread would make, is refused", 
   run(io);
   CHECK(code == error_code{static_cast<int>(Errc::invalid_argument), asio::category()});
   CHECK(made.value().last_error().value().message().find("WaitSet") != std::string::npos);
+}
+
+TEST_CASE("an acceptor whose options are of lent messages accepts no streams", "[asio]") {
+  net::io_context io;
+  TransportOptions options;
+  options.lent_bytes_max = 1 << 20;
+  asio::acceptor acceptor{io.get_executor(), must(TransportListener::open("127.0.0.1:0")),
+                          domain_of_test(), options};
+  std::optional<asio::stream> made;
+  acceptor.async_accept([&](error_code, asio::stream stream) { made = std::move(stream); });
+  CHECK_FALSE(made);
+  run(io);
+  CHECK(made.value().last_error().value() == Errc::invalid_argument);
 }
 
 TEST_CASE("messages connect and are accepted beside streams, and say why there are none",
@@ -226,42 +238,31 @@ TEST_CASE("a peer that is not there keeps no other connection waiting", "[asio]"
   CHECK_FALSE(has_given_up);
 }
 
-namespace {
-
-/// Connects when it is destroyed.
-struct LateClient {
-  explicit LateClient(std::string at) : address{std::move(at)} {}
-  LateClient(LateClient&&) = default;
-  ~LateClient() {
-    if (address.empty()) return;
-    static_cast<void>(connect_transport(address, domain_of_test(), {}, within(100ms)));
-    std::this_thread::sleep_for(10ms);  // for the acceptor's thread, if there still is one
-  }
-  std::string address;
-};
-
-}  // namespace
-
-TEST_CASE("a peer that comes while the io_context goes meets no thread of the acceptor", "[asio]") {
+TEST_CASE("peers connect by a host's name, whichever of its addresses listens", "[asio]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
-  std::array<char, 8> room{};
-  auto const owned = std::make_shared<int>(0);
-  {
-    net::io_context io;
-    auto acceptor = acceptor_at(io);
-    LateClient client{acceptor.address()};
-    auto const hold = [](asio::acceptor own, std::shared_ptr<int>) -> net::awaitable<void> {
-      static_cast<void>(co_await own.async_accept(use_awaitable));
-    };
-    spawn(net::make_strand(io), hold(std::move(acceptor), owned));
-    auto transports = ends<SendReceive>();
-    auto const stream = std::make_shared<asio::stream>(
-        io.get_executor(), ByteStream{AnyTransport{std::move(transports.first)}});
-    stream->async_read_some(net::buffer(room),
-                            [late = std::move(client), stream](auto...) mutable {});
-    io.run_for(20ms);
-  }
-  CHECK(owned.use_count() == 1);
+  net::io_context io;
+  auto acceptor = acceptor_at(io);
+  auto const port = acceptor.address().substr(acceptor.address().rfind(':'));
+  int answers = 0;
+  spawn(io, serve(acceptor, 1));
+  spawn(io, ask(io, "localhost" + port, answers));
+  run(io);
+  CHECK(answers == 1);
+}
+
+TEST_CASE("a name that is not known is looked up until the deadline", "[asio]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  net::io_context io;
+  std::optional<asio::stream> made;
+  asio::ConnectOptions options;
+  options.patience = 150ms;
+  asio::async_connect(io.get_executor(), "no-such-host.invalid:1", domain_of_test(), options,
+                      [&](error_code, asio::stream stream) { made = std::move(stream); });
+  CHECK_FALSE(made);
+  run(io);
+  auto const why = made.value().last_error().value();
+  CHECK(why == Errc::timed_out);
+  CHECK(why.message().find("no-such-host.invalid:1 was not known") != std::string::npos);
 }
 
 TEST_CASE("an idle stream that found no descriptor free naps, and asks again", "[asio]") {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "network/raw_peers.hpp"
 #include "network/station.hpp"
@@ -95,6 +96,38 @@ TEST_CASE("a listener that starts later is found by a connecting that never wait
   auto const [near, far] = connect_by_turns(listener, connecting);
 
   CHECK(near.peer() == far.endpoint());
+}
+
+TEST_CASE("of a listener's addresses a connecting takes the first that answers", "[network]") {
+  if (cannot_connect()) return;
+  Station const station;
+  auto listener = must(Listener::open("127.0.0.1:0"));
+  must(listener.begin([&](Arrival const&) { return prepare_channel(station.domain, {}); }));
+  auto const refusing = loopback_listener().address;
+  std::vector<std::string> const addresses{refusing, "[fe80::1]:1", listener.address()};
+  auto connecting = must(Connecting::begin(addresses, station.prepared(), within(patience)));
+
+  auto const [near, far] = connect_by_turns(listener, connecting);
+
+  CHECK(near.peer() == far.endpoint());
+}
+
+TEST_CASE("a connecting whose addresses do not answer names each, and why", "[network]") {
+  if (cannot_connect()) return;
+  Station const station;
+  auto const first = loopback_listener().address, second = loopback_listener().address;
+  auto const end = [&](std::vector<std::string> const& addresses) {
+    auto connecting = Connecting::begin(addresses, station.prepared(), within(100ms));
+    return connecting ? error_of(finish(connecting.value())) : connecting.error();
+  };
+  auto const late = end({first, second});
+  CHECK(late == Errc::timed_out);
+  CHECK(late.message().find(first + " or " + second) != std::string::npos);
+  // What no time mends at one of them is no reason to give up; at each of them it is.
+  CHECK(end({"[fe80::1]:1", first}) == Errc::timed_out);
+  CHECK(end({"[fe80::1]:1", "[fe80::1]:2"}) != Errc::timed_out);
+  CHECK(end({first, "localhost:1"}) == Errc::invalid_argument);
+  CHECK(end({}) == Errc::invalid_argument);
 }
 
 TEST_CASE("a connecting that gave way to others comes again", "[network]") {

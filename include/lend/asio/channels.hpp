@@ -2,8 +2,8 @@
 // Channels to peers, for Boost.Asio's programs. One thread, or a strand.
 #pragma once
 
-#include <lend/asio/channels_core.hpp>
-#include <lend/asio/connect.hpp>
+#include <lend/asio/connect_steps.hpp>
+#include <lend/asio/making_core.hpp>
 #include <lend/base/deadline.hpp>
 #include <lend/base/error.hpp>
 #include <lend/base/result.hpp>
@@ -19,40 +19,32 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
+#include <tuple>
 #include <utility>
 
 namespace lend::asio {
 
 namespace implementation {
 
-/// Of what `Core` comes to next.
-template <class Core, class Executor>
-class NextInitiation {
- public:
-  using executor_type = Executor;
-  NextInitiation(std::shared_ptr<Core> core, Executor const& executor)
-      : core_{std::move(core)}, executor_{executor} {}
-  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
-  template <class Handler>
-  void operator()(Handler&& handler) const {
-    auto const core = core_;  // the handler may destroy this on another thread
-    std::decay_t<Handler> own{std::forward<Handler>(handler)};
-    core->start(typename Core::Next{core}, std::move(own), executor_);
+/// For a handler's values: what was made, if anything.
+struct AsMade {
+  template <class Made>
+  [[nodiscard]] auto operator()(boost::system::error_code code, Made made,
+                                std::optional<Error> const&) const {
+    return std::tuple{code, std::move(made)};
   }
-
- private:
-  std::shared_ptr<Core> core_;
-  Executor executor_;
 };
 
-using ConnectingCore = ChannelsCore<Connecting, Channel>;
-using ListeningCore = ChannelsCore<Listener, Accepted<Channel>>;
+template <class Executor>
+using AcceptChannel = MakingInitiation<MakingCore<Listener>, AsMade, Executor>;
+template <class Executor>
+using ConnectChannel = MakingInitiation<MakingCore<Connecting>, AsMade, Executor>;
 
 }  // namespace implementation
 
 /// Accepts channels at a Listener, without a thread: any number of clients at a time, so that one
-/// that is slow or silent delays no other. For streams and messages take basic_acceptor.
+/// that is slow or silent delays no other. For streams and messages take basic_acceptor of
+/// `connect.hpp`.
 ///
 /// `prepare` makes an end for each client, also of a WaitSet whose channels basic_waits awaits; it
 /// does not throw, and calls nothing of this. Clients are served while an accept waits. Those that
@@ -66,6 +58,8 @@ using ListeningCore = ChannelsCore<Listener, Accepted<Channel>>;
 ///     auto accepted = co_await acceptor.async_accept(boost::asio::use_awaitable);
 template <class Executor = boost::asio::any_io_executor>
 class basic_channel_acceptor {
+  using Core = implementation::MakingCore<Listener>;
+
  public:
   using executor_type = Executor;
   using error_code = boost::system::error_code;
@@ -74,8 +68,8 @@ class basic_channel_acceptor {
                          ListenerLimits const& limits = {})
       : executor_{executor},
         address_{listener.address()},
-        core_{std::make_shared<implementation::ListeningCore>(
-            executor, begun(std::move(listener), std::move(prepare), limits))} {}
+        core_{std::make_shared<Core>(executor,
+                                     begun(std::move(listener), std::move(prepare), limits))} {}
   basic_channel_acceptor(basic_channel_acceptor const&) = delete;
   basic_channel_acceptor& operator=(basic_channel_acceptor const&) = delete;
   /// Accepts that wait end with operation_aborted, and the Listener ends.
@@ -91,9 +85,8 @@ class basic_channel_acceptor {
   ///          by code_of(); last_error() has the whole error.
   template <class Token = boost::asio::default_completion_token_t<Executor>>
   auto async_accept(Token&& token = {}) {
-    using Next = implementation::NextInitiation<implementation::ListeningCore, Executor>;
     return boost::asio::async_initiate<Token, void(error_code, std::optional<Accepted<Channel>>)>(
-        Next{core_, executor_}, token);
+        implementation::AcceptChannel<Executor>{core_, {}, executor_}, token);
   }
   /// Accepts that wait end with operation_aborted; nothing else changes.
   void cancel() noexcept { core_->cancel(); }
@@ -109,7 +102,7 @@ class basic_channel_acceptor {
 
   Executor executor_;
   std::string address_;
-  std::shared_ptr<implementation::ListeningCore> core_;
+  std::shared_ptr<Core> core_;
 };
 
 using channel_acceptor = basic_channel_acceptor<>;
@@ -125,14 +118,13 @@ using channel_acceptor = basic_channel_acceptor<>;
 template <class Token>
 auto async_connect_channel(boost::asio::any_io_executor const& executor, std::string const& address,
                            PreparedChannel prepared, ConnectOptions const& options, Token&& token) {
-  using Next =
-      implementation::NextInitiation<implementation::ConnectingCore, boost::asio::any_io_executor>;
-  auto core = std::make_shared<implementation::ConnectingCore>(
+  auto core = std::make_shared<implementation::MakingCore<Connecting>>(
       executor,
       Connecting::begin(address, std::move(prepared), within(options.patience), options.exchange));
   return boost::asio::async_initiate<Token,
                                      void(boost::system::error_code, std::optional<Channel>)>(
-      Next{std::move(core), executor}, token);
+      implementation::ConnectChannel<boost::asio::any_io_executor>{std::move(core), {}, executor},
+      token);
 }
 /// With the default options.
 template <class Token>

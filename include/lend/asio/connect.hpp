@@ -2,11 +2,12 @@
 // Streams and messages to peers, for Boost.Asio's programs: an acceptor, and async_connect().
 #pragma once
 
-#include <lend/asio/making.hpp>
+#include <lend/asio/connect_steps.hpp>
+#include <lend/asio/making_core.hpp>
 #include <lend/asio/messages.hpp>
-#include <lend/asio/set_up.hpp>
 #include <lend/asio/stream.hpp>
-#include <lend/base/deadline.hpp>
+#include <lend/base/result.hpp>
+#include <lend/network/connect.hpp>
 #include <lend/stream/byte_stream.hpp>
 #include <lend/transport/any.hpp>
 #include <lend/transport/connect.hpp>
@@ -14,143 +15,120 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/execution/context.hpp>
-#include <boost/asio/query.hpp>
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
 
 namespace lend::asio {
 
-namespace implementation {
-
-template <class Executor>
-[[nodiscard]] boost::asio::execution_context& context_of(Executor const& executor) noexcept {
-  return boost::asio::query(executor, boost::asio::execution::context);
-}
-
-}  // namespace implementation
-
-/// Accepts streams and messages at a TransportListener. One thread at a time, or in a strand.
+/// Accepts streams and messages at a TransportListener, without a thread: any number of clients at
+/// a time, so that one that is slow or silent delays no other. One thread at a time, or a strand.
 ///
-/// lend sets connections up in calls that block: they run on a thread of the acceptor, which sleeps
-/// as long as no peer comes. Wait::adaptive is taken for Wait::event, so that what waits sleeps on
-/// its descriptor.
+/// Clients are served while an accept waits. Those that are connected, and that no accept waits
+/// for, are kept for the next one. Wait::adaptive is taken for Wait::event, so that what waits
+/// sleeps on its descriptor.
 ///
 ///     auto stream = co_await acceptor.async_accept(boost::asio::use_awaitable);
+///
+/// The trap: the memory of each is registered by the thread that runs the context.
 template <class Executor = boost::asio::any_io_executor>
 class basic_acceptor {
+  using Core = implementation::MakingCore<TransportListener>;
+
  public:
   using executor_type = Executor;
 
+  /// Errors:  those of TransportListener::begin() are each accept's; and
+  ///          invalid_argument  the options name a WaitSet or a MessagePool, whose transports sleep
+  ///                            on the set's descriptor.
   basic_acceptor(Executor const& executor, TransportListener listener, ProtectionDomain domain,
-                 TransportOptions const& options = {})
+                 TransportOptions const& options = {}, ListenerLimits const& limits = {})
       : executor_{executor},
-        parts_{std::make_shared<Parts>(std::move(listener), std::move(domain), options)},
-        set_up_{std::make_shared<implementation::SetUp>(implementation::context_of(executor))} {}
+        address_{listener.address()},
+        allows_streams_{implementation::check_stream(options)},
+        core_{std::make_shared<Core>(
+            executor, begun(std::move(listener), std::move(domain), options, limits))} {}
   basic_acceptor(basic_acceptor&&) = default;
   basic_acceptor& operator=(basic_acceptor&& other) noexcept {
     if (this == &other) return *this;
     stop();
     executor_ = other.executor_;
-    parts_ = std::move(other.parts_);
-    set_up_ = std::move(other.set_up_);
+    address_ = std::move(other.address_);
+    allows_streams_ = std::move(other.allows_streams_);
+    core_ = std::move(other.core_);
     return *this;
   }
-  /// Accepts that wait end with operation_aborted. Waits up to Deadline::look_interval, and for the
-  /// calls of a set-up that has begun.
+  /// Accepts that wait end with operation_aborted, and the listener ends.
   ~basic_acceptor() { stop(); }
 
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
   /// With the chosen port.
-  [[nodiscard]] std::string const& address() const noexcept { return parts_->listener.address(); }
+  [[nodiscard]] std::string const& address() const noexcept { return address_; }
 
   /// Waits for one peer; several accepts are served in order: void(error_code, basic_stream).
-  /// Errors:  operation_aborted  cancelled; else those of TransportListener::accept(), by
-  ///          code_of(). The stream is then not open, and its last_error() has the whole error.
+  /// Errors:  operation_aborted  cancelled; those of TransportListener::poll(), by code_of(); and
+  ///          invalid_argument   TransportOptions::lent_bytes_max is not 0, which is for messages.
+  ///          The stream is then not open, and its last_error() has the whole error.
   template <class Token = boost::asio::default_completion_token_t<Executor>>
   auto async_accept(Token&& token = {}) {
-    return accept<basic_stream<Executor>, ByteStream>(token);
+    return accept<basic_stream<Executor>, ByteStream>(allows_streams_, token);
   }
   /// The same, of messages: void(error_code, basic_messages).
   template <class Token = boost::asio::default_completion_token_t<Executor>>
   auto async_accept_messages(Token&& token = {}) {
-    return accept<basic_messages<Executor>, AnyTransport>(token);
+    return accept<basic_messages<Executor>, AnyTransport>(success(), token);
   }
-  /// Accepts that wait end with operation_aborted.
-  void cancel() noexcept { set_up_->cancel(); }
+  /// Accepts that wait end with operation_aborted; nothing else changes.
+  void cancel() noexcept { core_->cancel(); }
 
  private:
-  struct Parts {
-    Parts(TransportListener own_listener, ProtectionDomain own_domain,
-          TransportOptions const& own_options)
-        : listener{std::move(own_listener)}, domain{std::move(own_domain)}, options{own_options} {}
-    TransportListener listener;
-    ProtectionDomain domain;
-    TransportOptions options;
-  };
+  [[nodiscard]] static Result<TransportListener> begun(TransportListener listener,
+                                                       ProtectionDomain domain,
+                                                       TransportOptions const& options,
+                                                       ListenerLimits const& limits) {
+    LEND_TRYV(implementation::check_alone(options));
+    LEND_TRYV(listener.begin(
+        std::move(domain),
+        [own = implementation::that_sleep(options)](Arrival const&) -> Result<TransportOptions> {
+          return own;
+        },
+        limits));
+    return listener;
+  }
 
   template <class Connection, class Held, class Token>
-  auto accept(Token& token) {
-    return implementation::begin_making<Connection, Held>(
-        set_up_, executor_, Deadline::never(), implementation::Keeps::no,
-        [parts = parts_](Deadline deadline) -> Result<AnyTransport> {
-          LEND_TRYV(implementation::check_alone(parts->options));
-          return parts->listener.accept(
-              parts->domain, implementation::options_for<Held>(parts->options), deadline);
-        },
+  auto accept(Result<void> const& allowed, Token& token) {
+    using As = implementation::AsConnection<Connection, Held, Executor>;
+    return boost::asio::async_initiate<Token, void(boost::system::error_code, Connection)>(
+        implementation::MakingInitiation<Core, As, Executor>{core_, As{executor_}, executor_,
+                                                             allowed},
         token);
   }
-  // A coroutine that waits owns the set-up, too.
   void stop() noexcept {
-    if (set_up_ != nullptr) set_up_->stop();
+    if (core_ != nullptr) core_->close();
   }
 
   Executor executor_;
-  std::shared_ptr<Parts> parts_;
-  std::shared_ptr<implementation::SetUp> set_up_;
+  std::string address_;
+  Result<void> allows_streams_;
+  std::shared_ptr<Core> core_;
 };
 
 using acceptor = basic_acceptor<>;
 
-struct ConnectOptions {
-  TransportOptions transport{};
-  ExchangeOptions exchange{};
-  std::chrono::nanoseconds patience = std::chrono::seconds{30};  ///< from the call on
-};
-
-namespace implementation {
-
-template <class Connection, class Held, class Token>
-auto connect(boost::asio::any_io_executor const& executor, std::string address,
-             ProtectionDomain domain, ConnectOptions options, Token& token) {
-  auto& context = context_of(executor);
-  auto const deadline = within(options.patience);
-  options.transport = options_for<Held>(options.transport);
-  return begin_making<Connection, Held>(
-      std::make_shared<SetUp>(context), executor, deadline, Keeps::yes,
-      [address = std::move(address), domain = std::move(domain),
-       options = std::move(options)](Deadline until) -> Result<AnyTransport> {
-        LEND_TRYV(check_alone(options.transport));
-        return connect_transport(address, domain, options.transport, until, options.exchange);
-      },
-      token);
-}
-
-}  // namespace implementation
-
-/// Connects to the peer that listens at `address`, as connect_transport(), on a thread of its own
-/// for each call; as to Wait::adaptive as the acceptor. void(error_code, stream).
-/// Errors:  timed_out  no peer within `patience`; Errc::exhausted  also: no thread; else those of
-///          connect_transport(), by code_of(). The stream is then not open, and its last_error()
-///          has the whole error.
+/// Connects to the peer that listens at `address`, as connect_transport(), without a thread of
+/// lend's: Asio's resolver looks names up. As to Wait::adaptive as the acceptor.
+/// void(error_code, stream).
+/// Errors:  timed_out  no peer within `patience`; operation_aborted  cancelled, after the look-up
+///          of a name if there is one under way; else those of TransportConnecting, by code_of().
+///          The stream is then not open, and its last_error() has the whole error.
 ///
 /// g++ 12 destroys a braced temporary in a co_await wrongly: give the options a name before.
 template <class Token>
 auto async_connect(boost::asio::any_io_executor const& executor, std::string address,
                    ProtectionDomain domain, ConnectOptions options, Token&& token) {
+  options.transport.lent_bytes_max = 0;  // a stream reads none
   return implementation::connect<stream, ByteStream>(executor, std::move(address),
                                                      std::move(domain), std::move(options), token);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What an execution context keeps of lend's streams and set-ups: it ends them when it goes. For the
+// What an execution context keeps of lend's operations: it ends them when it goes. For the
 // headers beside it; any thread.
 #pragma once
 
@@ -21,9 +21,7 @@ class Keeper {
   Keeper(Keeper const&) = delete;
   Keeper& operator=(Keeper const&) = delete;
 
-  /// The context goes. First of all keepers: no thread of this one runs after.
-  virtual void end_thread() noexcept {}
-  /// Then: destroys all operations without calling them. Its objects are gone after.
+  /// The context goes: destroys all operations without calling them. Its objects are gone after.
   virtual void abandon() noexcept = 0;
 
  protected:
@@ -46,10 +44,6 @@ class Service final : public boost::asio::execution_context::service {
       : boost::asio::execution_context::service{context} {}
 
   void shutdown() noexcept override {
-    {
-      std::lock_guard const lock{mutex_};
-      for (Keeper* at = first_; at != nullptr; at = at->next_) at->end_thread();
-    }
     while (Keeper* const first = take_first()) first->abandon();
   }
 

@@ -11,6 +11,8 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace lend {
@@ -38,6 +40,11 @@ class LEND_EXPORT Connecting {
   ///          exhausted, denied, system_failed, unsupported  as connect().
   [[nodiscard]] static Result<Connecting> begin(std::string_view address, PreparedChannel prepared,
                                                 Deadline deadline,
+                                                ExchangeOptions const& options = {});
+  /// The same, of a listener with several addresses, which are tried in turn: those of a name that
+  /// was looked up elsewhere.
+  [[nodiscard]] static Result<Connecting> begin(std::span<std::string const> addresses,
+                                                PreparedChannel prepared, Deadline deadline,
                                                 ExchangeOptions const& options = {});
   Connecting(Connecting&&) noexcept;
   Connecting& operator=(Connecting&&) noexcept;

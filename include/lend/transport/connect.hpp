@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -75,6 +76,12 @@ class LEND_EXPORT TransportConnecting {
  public:
   /// Errors:  those of Connecting::begin() and prepare() of the kind.
   [[nodiscard]] static Result<TransportConnecting> begin(std::string_view address,
+                                                         ProtectionDomain const& domain,
+                                                         TransportOptions const& options,
+                                                         Deadline deadline,
+                                                         ExchangeOptions const& exchange = {});
+  /// The same, of a listener with several addresses, which are tried in turn.
+  [[nodiscard]] static Result<TransportConnecting> begin(std::span<std::string const> addresses,
                                                          ProtectionDomain const& domain,
                                                          TransportOptions const& options,
                                                          Deadline deadline,

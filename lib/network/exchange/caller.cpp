@@ -8,11 +8,16 @@
 
 namespace lend::network {
 
-Result<std::unique_ptr<Caller>> Caller::begin(std::string_view address,
+Result<std::unique_ptr<Caller>> Caller::begin(std::span<std::string const> addresses,
                                               std::unique_ptr<Offer> offer, Deadline deadline,
                                               ExchangeOptions const& options) {
+  if (addresses.empty()) return Error{Errc::invalid_argument, "no address to connect to"};
   LEND_TRY(secret, Secret::of(options.secret));
-  LEND_TRY(listener, numeric_address_at(address));
+  std::vector<SocketAddress> listener;
+  for (auto const& address : addresses) {
+    LEND_TRY(one, numeric_address_at(address));
+    listener.push_back(one);
+  }
   LEND_TRY(poller, Poller::create());
   auto caller = std::make_unique<Caller>(listener, std::move(secret), std::move(offer), deadline,
                                          std::move(poller));
@@ -20,14 +25,15 @@ Result<std::unique_ptr<Caller>> Caller::begin(std::string_view address,
   return caller;
 }
 
-Caller::Caller(SocketAddress const& address, Secret secret, std::unique_ptr<Offer> offer,
-               Deadline deadline, Poller poller)
-    : address_{address},
-      secret_{std::move(secret)},
+Caller::Caller(std::span<SocketAddress const> addresses, Secret secret,
+               std::unique_ptr<Offer> offer, Deadline deadline, Poller poller)
+    : secret_{std::move(secret)},
       offer_{std::move(offer)},
       deadline_{deadline},
       poller_{std::move(poller)},
-      back_off_{back_off_shortest} {}
+      back_off_{back_off_shortest} {
+  for (auto const& address : addresses) candidates_.push_back({address});
+}
 
 Result<bool> Caller::advance() {
   auto const now = Clock::now();
@@ -61,12 +67,12 @@ Result<bool> Caller::advance() {
 }
 
 Result<void> Caller::dial() {
-  auto attempt = begin_attempt(address_);
+  auto attempt = begin_attempt(candidates_[next_].address);
   if (!attempt) return dial_later(attempt.error());
   socket_ = std::move(attempt).value();
   LEND_TRYV(poller_.watch(socket_.fd.get(), EPOLLOUT, this));
   step_ = Step::dialing;
-  due_ = Clock::now() + last_attempt_longest;
+  due_ = Clock::now() + attempt_longest(candidates_.size() - next_, deadline_);
   poller_.wake_at(sooner(deadline_, Deadline{due_}));
   return success();
 }
@@ -83,11 +89,19 @@ Result<void> Caller::on_dialed(int why) {
   return greeter_->begin();
 }
 
-/// Errors:  what no time mends.
+/// The next address, at once; again from the first one, after a pause.
+/// Errors:  of the first, where no time mends that of any.
 Result<void> Caller::dial_later(Error const& why) {
-  if (!may_pass(why.os_error())) return why;
+  if (why == Errc::exhausted && !may_pass(why.os_error())) return why;
+  auto& one = candidates_[next_];
+  one.refusal = words_for(why.os_error());
+  one.hopeless.reset();
+  if (!may_pass(why.os_error())) one.hopeless = why;
   gave_way_.clear();
-  refusal_ = words_for(why.os_error());
+  next_ = (next_ + 1) % candidates_.size();
+  if (next_ != 0) return dial();
+  if (std::ranges::all_of(candidates_, [](auto const& each) { return each.hopeless.has_value(); }))
+    return *candidates_.front().hopeless;
   pause();
   return success();
 }
@@ -146,9 +160,15 @@ Result<std::unique_ptr<Caller>> finished(std::unique_ptr<Caller>& caller) {
 Error Caller::late() const {
   if (greeter_) return exchange_late(greeter_->peer().socket.address, deadline_);
   if (!gave_way_.empty()) return base::gave_up(deadline_, gave_way_);
-  return base::gave_up(deadline_, "no peer listened at " + address_.to_text(),
-                       " (" + (refusal_.empty() ? "no answer" : refusal_) +
-                           "); start the listening side or wait longer");
+  std::string refusals, listener;
+  for (auto const& each : candidates_) {
+    auto const refusal = each.refusal.empty() ? "no answer" : each.refusal;
+    bool const is_first = listener.empty();
+    listener += (is_first ? "" : " or ") + each.address.to_text();
+    refusals += (is_first ? "" : "; ") + refusal;
+  }
+  return base::gave_up(deadline_, "no peer listened at " + listener,
+                       " (" + refusals + "); start the listening side or wait longer");
 }
 
 }  // namespace lend::network

@@ -8,27 +8,31 @@
 #include <network/wire/socket.hpp>
 
 #include <lend/base/deadline.hpp>
+#include <lend/base/error.hpp>
 #include <lend/base/result.hpp>
 #include <lend/network/connect.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
-#include <string_view>
+#include <vector>
 
 namespace lend::network {
 
 ///   pausing ⇄ dialing ─▶ greeting ─▶ settling
 class Caller {
  public:
+  /// `addresses` are those of one listener, which are tried in turn.
   /// Errors:  those of Connecting::begin().
-  [[nodiscard]] static Result<std::unique_ptr<Caller>> begin(std::string_view address,
+  [[nodiscard]] static Result<std::unique_ptr<Caller>> begin(std::span<std::string const> addresses,
                                                              std::unique_ptr<Offer> offer,
                                                              Deadline deadline,
                                                              ExchangeOptions const& options);
-  Caller(SocketAddress const& address, Secret secret, std::unique_ptr<Offer> offer,
+  Caller(std::span<SocketAddress const> addresses, Secret secret, std::unique_ptr<Offer> offer,
          Deadline deadline, Poller poller);
   Caller(Caller const&) = delete;
   Caller& operator=(Caller const&) = delete;
@@ -41,6 +45,11 @@ class Caller {
  private:
   using Clock = Deadline::Clock;
   enum class Step : std::uint8_t { pausing, dialing, greeting, settling };
+  struct Candidate {
+    SocketAddress address;
+    std::string refusal{};            // the last of that host
+    std::optional<Error> hopeless{};  // the same, where no time mends it
+  };
 
   [[nodiscard]] Result<void> dial();
   [[nodiscard]] Result<void> on_dialed(int why);
@@ -52,7 +61,8 @@ class Caller {
   [[nodiscard]] Result<void> connect_end();
   [[nodiscard]] Error late() const;
 
-  SocketAddress address_;
+  std::vector<Candidate> candidates_;
+  std::size_t next_ = 0;  // is dialed, or will be
   Secret secret_;
   std::unique_ptr<Offer> offer_;
   Deadline deadline_;
@@ -60,7 +70,6 @@ class Caller {
   Step step_ = Step::pausing;
   Clock::time_point due_{};  // of this step; a pause ends then
   std::chrono::milliseconds back_off_;
-  std::string refusal_{};   // the last of the listener's host
   std::string gave_way_{};  // what the listener said that gave way to others
   Socket socket_{};         // dialing
   std::optional<Greeter> greeter_{};

@@ -9,7 +9,10 @@
 #include <network/exchange/exchange.hpp>
 #include <network/exchange/listener_state.hpp>
 
+#include <array>
 #include <cstring>
+#include <span>
+#include <string>
 #include <utility>
 
 namespace lend {
@@ -143,8 +146,14 @@ Connecting::~Connecting() = default;
 
 Result<Connecting> Connecting::begin(std::string_view address, PreparedChannel prepared,
                                      Deadline deadline, ExchangeOptions const& options) {
+  return begin(std::array{std::string{address}}, std::move(prepared), deadline, options);
+}
+
+Result<Connecting> Connecting::begin(std::span<std::string const> addresses,
+                                     PreparedChannel prepared, Deadline deadline,
+                                     ExchangeOptions const& options) {
   LEND_TRY(offer, network::ChannelOffer::of(std::move(prepared)));
-  LEND_TRY(caller, network::Caller::begin(address, std::move(offer), deadline, options));
+  LEND_TRY(caller, network::Caller::begin(addresses, std::move(offer), deadline, options));
   return Connecting{std::move(caller)};
 }
 

@@ -41,9 +41,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// One candidate that swallows packets must not use up the time of those after it: each has this, or
-// its share of what is left. The last one has longer, and then its name is looked up again.
-constexpr Deadline::Clock::duration attempt_longest = 2s;
 // How long the kernel waits for the first byte of a connection before it shows it nevertheless.
 constexpr int silence_seconds = 1;
 // Of all ranks of a job that wait for one name, each asks its server so often.
@@ -146,9 +143,7 @@ Result<Socket> attempt_each(std::span<SocketAddress const> candidates, Deadline 
   bool has_hope = false;
   for (auto left = candidates; !left.empty(); left = left.subspan(1)) {
     auto const& candidate = left.front();
-    auto const share = deadline.left() / static_cast<Deadline::Clock::rep>(left.size());
-    auto const own =
-        within(left.size() == 1 ? last_attempt_longest : std::min(share, attempt_longest));
+    auto const own = within(attempt_longest(left.size(), deadline));
     auto socket = attempt(candidate, sooner(deadline, own));
     if (socket) return socket;
     auto const& why = socket.error();
@@ -194,6 +189,12 @@ Result<void> check_user(int fd) {
   if (other.uid == ::geteuid()) return success();
   return Error{Errc::denied, "is of user " + std::to_string(other.uid) + ", this side of user " +
                                  std::to_string(::geteuid())};
+}
+
+Deadline::Clock::duration attempt_longest(std::size_t left, Deadline deadline) {
+  if (left == 1) return 10s;
+  return std::min<Deadline::Clock::duration>(
+      deadline.left() / static_cast<Deadline::Clock::rep>(left), 2s);
 }
 
 Result<Socket> begin_attempt(SocketAddress const& address) {

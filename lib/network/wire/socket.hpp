@@ -12,6 +12,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
@@ -52,8 +53,10 @@ struct Socket {
 /// Errors:  exhausted  descriptors or memory. system_failed.
 [[nodiscard]] Result<Socket> take_connection(int listening);
 
-// So long one attempt of dialing may take where there is no other address, and the pauses between.
-inline constexpr Deadline::Clock::duration last_attempt_longest = std::chrono::seconds{10};
+/// How long one attempt may take, where so many addresses are left to try before `deadline`. One
+/// that swallows packets does not use up the time of those after it; the last has 10 s.
+[[nodiscard]] Deadline::Clock::duration attempt_longest(std::size_t left, Deadline deadline);
+// The pauses between attempts.
 inline constexpr std::chrono::milliseconds back_off_shortest{2};
 inline constexpr std::chrono::milliseconds back_off_longest{100};
 
