@@ -52,9 +52,10 @@ std::string doctor::text_of(std::chrono::nanoseconds time) {
 
 Result<std::vector<Finding>> doctor::PairServer::serve(Deadline deadline) {
   LEND_TRY(ports, OpenPorts::open(by_cm_));
+  // Before it examines, which may take longer than the peer waits for a listener.
+  LEND_TRY(talk, listener_.accept(deadline));
   auto findings = lend::examine();
   auto const ours = report_of(findings, ports);
-  LEND_TRY(talk, listener_.accept(deadline));
   auto of_pair = learn_from(talk, ours, ports, sooner(deadline, within(patience_)));
   if (!of_pair) {
     auto const& error = of_pair.error();
