@@ -55,10 +55,13 @@ Result<void> TransportListener::begin(ProtectionDomain domain, Choose choose,
     return Error{Errc::invalid_argument, "a TransportListener needs what chooses its options"};
   if (!listener_.state_) return Error{Errc::stale_handle, "this TransportListener was moved from"};
   return listener_.state_->acceptor.begin(
-      [domain = std::move(domain), choose = std::move(choose)](
-          Arrival const& arrival) -> Result<std::unique_ptr<network::Offer>> {
+      [&refused = listener_.state_->refused_end, domain = std::move(domain),
+       choose =
+           std::move(choose)](Arrival const& arrival) -> Result<std::unique_ptr<network::Offer>> {
         LEND_TRY(options, choose(arrival));
-        return transport::TransportOffer::prepare(domain, options);
+        auto offer = transport::TransportOffer::prepare(domain, options);
+        if (!offer) refused = offer.error();
+        return offer;
       },
       limits);
 }
@@ -66,7 +69,12 @@ Result<void> TransportListener::begin(ProtectionDomain domain, Choose choose,
 Result<std::optional<Accepted<AnyTransport>>> TransportListener::poll() {
   if (!listener_.state_) return Error{Errc::stale_handle, "this TransportListener was moved from"};
   LEND_TRY(connected, listener_.state_->acceptor.poll());
-  if (!connected) return std::optional<Accepted<AnyTransport>>{};
+  if (!connected) {
+    // Of a client before: one that is connected goes first.
+    auto const refused = std::exchange(listener_.state_->refused_end, std::nullopt);
+    if (refused) return *refused;
+    return std::optional<Accepted<AnyTransport>>{};
+  }
   auto& offer = static_cast<transport::TransportOffer&>(*connected->offer);
   return std::optional{Accepted<AnyTransport>{connected->id, offer.take()}};
 }

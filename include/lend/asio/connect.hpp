@@ -25,13 +25,14 @@ namespace lend::asio {
 /// Accepts streams and messages at a TransportListener, without a thread: any number of clients at
 /// a time, so that one that is slow or silent delays no other. One thread at a time, or a strand.
 ///
-/// Clients are served while an accept waits. Those that are connected, and that no accept waits
-/// for, are kept for the next one. Wait::adaptive is taken for Wait::event, so that what waits
-/// sleeps on its descriptor.
+/// Wait::adaptive is taken for Wait::event, so that what waits sleeps on its descriptor.
 ///
 ///     auto stream = co_await acceptor.async_accept(boost::asio::use_awaitable);
 ///
-/// The trap: the memory of each is registered by the thread that runs the context.
+/// The traps: clients are served while an accept waits; between accepts they stand still, and after
+/// 30 s they give up. Those that are connected by then are kept for the next accept. The memory of
+/// each is registered in a turn of the context; on RoCE the kernel may take 1 s there to find a
+/// client's hardware address.
 template <class Executor = boost::asio::any_io_executor>
 class basic_acceptor {
   using Core = implementation::MakingCore<TransportListener>;
@@ -44,11 +45,8 @@ class basic_acceptor {
   ///                            on the set's descriptor.
   basic_acceptor(Executor const& executor, TransportListener listener, ProtectionDomain domain,
                  TransportOptions const& options = {}, ListenerLimits const& limits = {})
-      : executor_{executor},
-        address_{listener.address()},
-        allows_streams_{implementation::check_stream(options)},
-        core_{std::make_shared<Core>(
-            executor, begun(std::move(listener), std::move(domain), options, limits))} {}
+      : basic_acceptor{executor, begun(std::move(listener), std::move(domain), options, limits),
+                       implementation::check_stream(options)} {}
   basic_acceptor(basic_acceptor&&) = default;
   basic_acceptor& operator=(basic_acceptor&& other) noexcept {
     if (this == &other) return *this;
@@ -63,11 +61,12 @@ class basic_acceptor {
   ~basic_acceptor() { stop(); }
 
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
-  /// With the chosen port.
+  /// With the chosen port; empty: it could not begin.
   [[nodiscard]] std::string const& address() const noexcept { return address_; }
 
   /// Waits for one peer; several accepts are served in order: void(error_code, basic_stream).
-  /// Errors:  operation_aborted  cancelled; those of TransportListener::poll(), by code_of(); and
+  /// Errors:  operation_aborted  cancelled; those of TransportListener::poll(), by code_of(), after
+  ///          which another accept may succeed; and
   ///          invalid_argument   TransportOptions::lent_bytes_max is not 0, which is for messages.
   ///          The stream is then not open, and its last_error() has the whole error.
   template <class Token = boost::asio::default_completion_token_t<Executor>>
@@ -83,6 +82,12 @@ class basic_acceptor {
   void cancel() noexcept { core_->cancel(); }
 
  private:
+  basic_acceptor(Executor const& executor, Result<TransportListener> begun,
+                 Result<void> allows_streams)
+      : executor_{executor},
+        address_{begun ? begun.value().address() : ""},
+        allows_streams_{std::move(allows_streams)},
+        core_{std::make_shared<Core>(executor, std::move(begun))} {}
   [[nodiscard]] static Result<TransportListener> begun(TransportListener listener,
                                                        ProtectionDomain domain,
                                                        TransportOptions const& options,
@@ -118,11 +123,14 @@ class basic_acceptor {
 using acceptor = basic_acceptor<>;
 
 /// Connects to the peer that listens at `address`, as connect_transport(), without a thread of
-/// lend's: Asio's resolver looks names up. As to Wait::adaptive as the acceptor.
-/// void(error_code, stream).
-/// Errors:  timed_out  no peer within `patience`; operation_aborted  cancelled, after the look-up
-///          of a name if there is one under way; else those of TransportConnecting, by code_of().
-///          The stream is then not open, and its last_error() has the whole error.
+/// lend's: void(error_code, stream). As to Wait::adaptive as the acceptor.
+///
+/// Asio's resolver looks a name up, until it is known; then its addresses are tried in turn. A
+/// context looks up one name at a time. Neither `patience` nor a cancellation ends a look-up that
+/// is under way: the connect ends after it.
+/// Errors:  timed_out  no peer within `patience`; operation_aborted  cancelled; else those of
+///          TransportConnecting, by code_of(). The stream is then not open, and its last_error()
+///          has the whole error.
 ///
 /// g++ 12 destroys a braced temporary in a co_await wrongly: give the options a name before.
 template <class Token>

@@ -9,6 +9,7 @@
 #include <lend/base/error.hpp>
 #include <lend/base/result.hpp>
 #include <lend/network/connect.hpp>
+#include <lend/network/connecting.hpp>
 #include <lend/transport/any.hpp>
 #include <lend/transport/connect.hpp>
 #include <lend/transport/transport.hpp>
@@ -17,7 +18,6 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/compose.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/system/error_code.hpp>
@@ -105,28 +105,27 @@ class ConnectSteps {
 #if BOOST_VERSION >= 107700
     self.reset_cancellation_state(boost::asio::enable_total_cancellation());
 #endif
-    find_name();
-    parts_->name.empty() ? connect(self, {parts_->address}) : look_up(self);
+    auto& parts = *parts_;
+    auto name = to_look_up(parts);
+    if (!name) return await(self, name.error());
+    if (name.value().empty()) return connect(self, {parts.address});
+    parts.name = std::move(name).value();
+    look_up(self);
   }
   /// Looked up.
   template <class Self>
   void operator()(Self& self, error_code failed, Resolver::results_type const& found) {
     if (is_cancelled(self)) return end(self, Error{Errc::cancelled});
+    auto& parts = *parts_;
+    if (parts.deadline.has_passed()) return end(self, not_known(failed));
     if (!failed) {
       std::vector<std::string> addresses;
       for (auto const& each : found) addresses.push_back(text_of(each.endpoint()));
       return connect(self, addresses);
     }
-    bool const may_be_known_later = failed == boost::asio::error::host_not_found ||
-                                    failed == boost::asio::error::host_not_found_try_again ||
-                                    failed == boost::asio::error::no_data;
-    auto& parts = *parts_;
-    auto const about = "the host of " + parts.address + " was not known";
-    if (!may_be_known_later)
-      return end(self, Error{Errc::system_failed, about + ": " + failed.message()});
-    if (parts.deadline.has_passed())
-      return end(self,
-                 Error{Errc::timed_out, about + " before the deadline (" + failed.message() + ")"});
+    if (failed.category() == boost::asio::error::get_system_category())
+      return end(self, Error::from_errno("looking up " + parts.name, failed.value()));
+    parts.failed = failed;
     parts.timer.expires_at((std::min)(parts.deadline.at(), within(parts.pause).at()));
     parts.pause = (std::min)(2 * parts.pause, pause_longest);
     parts.timer.async_wait(std::move(self));
@@ -135,6 +134,7 @@ class ConnectSteps {
   template <class Self>
   void operator()(Self& self, error_code) {
     if (is_cancelled(self)) return end(self, Error{Errc::cancelled});
+    if (parts_->deadline.has_passed()) return end(self, not_known(parts_->failed));
     look_up(self);
   }
   template <class Self>
@@ -165,8 +165,22 @@ class ConnectSteps {
     Resolver resolver;
     boost::asio::steady_timer timer;
     Milliseconds pause = pause_shortest;
-    std::string name{}, port{};  // empty: the address is a number, or none that a resolver knows
+    std::string name{};  // empty: there is none to look up
+    error_code failed{};
   };
+
+  /// Errors:  what needs no look-up to be wrong.
+  [[nodiscard]] static Result<std::string> to_look_up(Parts const& parts) {
+    LEND_TRYV(check_alone(parts.options.transport));
+    return host_to_look_up(parts.address);
+  }
+  [[nodiscard]] std::string about_name() const {
+    return "the host of " + parts_->address + " was not known: ";
+  }
+  [[nodiscard]] Error not_known(error_code failed) const {
+    auto const reason = failed ? failed.message() : "the look-up took longer";
+    return {Errc::timed_out, about_name() + reason + ", until the deadline"};
+  }
 
   [[nodiscard]] static std::string text_of(boost::asio::ip::tcp::endpoint const& endpoint) {
     auto const host = endpoint.address().to_string();
@@ -174,39 +188,24 @@ class ConnectSteps {
            std::to_string(endpoint.port());
   }
 
-  /// If the address has a name.
-  void find_name() {
-    auto const& address = parts_->address;
-    auto const colon = address.rfind(':');
-    if (colon == address.npos || address.starts_with("unix:") || address.starts_with('[')) return;
-    auto host = address.substr(0, colon);
-    auto port = address.substr(colon + 1);
-    error_code is_name;
-    boost::asio::ip::make_address(host, is_name);
-    bool const has_port = !port.empty() && port.find_first_not_of("0123456789") == port.npos;
-    if (!is_name || !has_port || host.empty() || host.find(':') != host.npos) return;
-    parts_->name = std::move(host);
-    parts_->port = std::move(port);
-  }
   template <class Self>
   void look_up(Self& self) {
     auto& parts = *parts_;
-    parts.resolver.async_resolve(parts.name, parts.port, Resolver::numeric_service,
-                                 std::move(self));
+    auto const port = parts.address.substr(parts.address.rfind(':') + 1);
+    parts.resolver.async_resolve(parts.name, port, Resolver::numeric_service, std::move(self));
   }
   template <class Self>
   void connect(Self& self, std::vector<std::string> const& addresses) {
-    auto& parts = *parts_;
-    auto const executor = parts.executor;
-    auto core = std::make_shared<Core>(executor, begun(parts, addresses));
-    MakingInitiation<Core, As, Executor>{std::move(core), As{executor}, executor}(std::move(self));
+    auto const& options = parts_->options;
+    await(self, TransportConnecting::begin(addresses, parts_->domain, that_sleep(options.transport),
+                                           parts_->deadline, options.exchange));
   }
-  [[nodiscard]] static Result<TransportConnecting> begun(
-      Parts const& parts, std::vector<std::string> const& addresses) {
-    auto const& options = parts.options;
-    LEND_TRYV(check_alone(options.transport));
-    return TransportConnecting::begin(addresses, parts.domain, that_sleep(options.transport),
-                                      parts.deadline, options.exchange);
+  /// Its end; an error is posted, too.
+  template <class Self>
+  void await(Self& self, Result<TransportConnecting> connecting) {
+    auto const executor = parts_->executor;
+    auto core = std::make_shared<Core>(executor, std::move(connecting));
+    MakingInitiation<Core, As, Executor>{std::move(core), As{executor}, executor}(std::move(self));
   }
   template <class Self>
   void end(Self& self, Error const& why) {

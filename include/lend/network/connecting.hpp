@@ -21,6 +21,11 @@ namespace network {
 class Caller;
 }
 
+/// The host in "host:port" that a program with a resolver of its own is to look up before it
+/// connects there; empty: none, as the address is a number or "unix:...".
+/// Errors:  invalid_argument  not an address, or port 0.
+[[nodiscard]] LEND_EXPORT Result<std::string> host_to_look_up(std::string_view address);
+
 /// A channel that is being connected to a listener. No call waits for the network or the peer, so
 /// one thread makes any number at a time:
 ///

@@ -125,8 +125,9 @@ Result<std::optional<Acceptor::Connected>> Acceptor::poll() {
       Admission::unattended(now, due_, std::exchange(polled_, now), admission_->limits().patience);
   for (auto& one : guests_) one.since += unattended;
   auto const served = serve(Deadline{now});
-  for (auto& one : guests_)
-    if (one.stage == Stage::agreed) connect(one);
+  // One in a call: the kernel may take a second to find its hardware address.
+  auto const agreed = std::ranges::find(guests_, Stage::agreed, &Guest::stage);
+  if (agreed != guests_.end()) connect(*agreed);
   expire(Clock::now());
   offer(connecting_max_, [this](Guest& one) { return prepare(one); });
   auto connected = take_connected();
@@ -169,7 +170,7 @@ std::optional<Acceptor::Connected> Acceptor::take_connected() {
 
 void Acceptor::expire(Clock::time_point now) {
   for (auto& one : guests_) {
-    if (!is_connecting(one) || now - one.since < admission_->limits().patience) continue;
+    if (!is_awaited(one) || now - one.since < admission_->limits().patience) continue;
     reject(
         one, StatusCode::too_slow,
         one.stage == Stage::offered ? "did not agree in time" : "did not connect its end in time");
@@ -206,7 +207,7 @@ void Acceptor::offer(std::size_t connecting_max, Make const& make) {
 Acceptor::Clock::time_point Acceptor::next_expiry() const noexcept {
   auto soonest = Clock::time_point::max();
   for (auto const& one : guests_)
-    if (is_connecting(one)) soonest = std::min(soonest, one.since + admission_->limits().patience);
+    if (is_awaited(one)) soonest = std::min(soonest, one.since + admission_->limits().patience);
   return soonest;
 }
 
@@ -214,7 +215,8 @@ Acceptor::Clock::time_point Acceptor::next_event() const noexcept {
   std::size_t connecting = 0;
   bool waits = false;
   for (auto const& one : guests_) {
-    if (one.stage == Stage::connected) return Clock::now();  // the next call gives it out
+    // The next call goes on with it, or gives it out.
+    if (one.stage == Stage::agreed || one.stage == Stage::connected) return Clock::now();
     waits = waits || one.stage == Stage::waiting;
     connecting += is_connecting(one);
   }
@@ -252,6 +254,7 @@ Status Acceptor::admit(Admission::Client& client) {
 void Acceptor::read(Guest& one) {
   if (one.stage == Stage::waiting)
     return reject(one, StatusCode::failed, "closed the connection while it waited for its turn");
+  if (one.stage == Stage::agreed) return;  // our end goes first
   auto const arrived = read_available(one.peer.socket, one.reader);
   if (!arrived) {
     bool const hung_up = arrived.error() == Errc::peer_lost;

@@ -90,9 +90,13 @@ class Acceptor {
   Acceptor(std::unique_ptr<Admission> admission, Poller poller) noexcept
       : admission_{std::move(admission)}, poller_{std::move(poller)} {}
 
+  /// Whether it has an end that is not connected.
   [[nodiscard]] static bool is_connecting(Guest const& one) noexcept {
-    return one.stage == Stage::offered || one.stage == Stage::agreed ||
-           one.stage == Stage::settling;
+    return is_awaited(one) || one.stage == Stage::agreed;
+  }
+  /// Whether the next step is the client's.
+  [[nodiscard]] static bool is_awaited(Guest const& one) noexcept {
+    return one.stage == Stage::offered || one.stage == Stage::settling;
   }
   [[nodiscard]] Status admit(Admission::Client& client);
   void begin_call(Clock::time_point now) noexcept;

@@ -68,7 +68,11 @@ Result<bool> Caller::advance() {
 
 Result<void> Caller::dial() {
   auto attempt = begin_attempt(candidates_[next_].address);
-  if (!attempt) return dial_later(attempt.error());
+  while (!attempt) {
+    LEND_TRY(goes_on, turn_to_next(attempt.error()));
+    if (!goes_on) return success();
+    attempt = begin_attempt(candidates_[next_].address);
+  }
   socket_ = std::move(attempt).value();
   LEND_TRYV(poller_.watch(socket_.fd.get(), EPOLLOUT, this));
   step_ = Step::dialing;
@@ -80,7 +84,8 @@ Result<void> Caller::dial() {
 Result<void> Caller::on_dialed(int why) {
   if (why != 0) {
     poller_.forget(socket_.fd.get());
-    return dial_later(Error::from_errno("connect to " + socket_.address, why));
+    LEND_TRY(goes_on, turn_to_next(Error::from_errno("connect to " + socket_.address, why)));
+    return goes_on ? dial() : success();
   }
   LEND_TRYV(check_listener(socket_));
   poller_.watch_again(socket_.fd.get(), event_input, this);
@@ -89,9 +94,9 @@ Result<void> Caller::on_dialed(int why) {
   return greeter_->begin();
 }
 
-/// The next address, at once; again from the first one, after a pause.
+/// Whether the next address is dialed at once; else again from the first one, after a pause.
 /// Errors:  of the first, where no time mends that of any.
-Result<void> Caller::dial_later(Error const& why) {
+Result<bool> Caller::turn_to_next(Error const& why) {
   if (why == Errc::exhausted && !may_pass(why.os_error())) return why;
   auto& one = candidates_[next_];
   one.refusal = words_for(why.os_error());
@@ -99,11 +104,11 @@ Result<void> Caller::dial_later(Error const& why) {
   if (!may_pass(why.os_error())) one.hopeless = why;
   gave_way_.clear();
   next_ = (next_ + 1) % candidates_.size();
-  if (next_ != 0) return dial();
+  if (next_ != 0) return true;
   if (std::ranges::all_of(candidates_, [](auto const& each) { return each.hopeless.has_value(); }))
     return *candidates_.front().hopeless;
   pause();
-  return success();
+  return false;
 }
 
 /// To a listener that gave way to others.

@@ -53,7 +53,7 @@ class Caller {
 
   [[nodiscard]] Result<void> dial();
   [[nodiscard]] Result<void> on_dialed(int why);
-  [[nodiscard]] Result<void> dial_later(Error const& why);
+  [[nodiscard]] Result<bool> turn_to_next(Error const& why);
   void come_again(Error const& why);
   void pause() noexcept;
   /// Whether the next frame is there, in reader().

@@ -144,6 +144,10 @@ Connecting::Connecting(Connecting&&) noexcept = default;
 Connecting& Connecting::operator=(Connecting&&) noexcept = default;
 Connecting::~Connecting() = default;
 
+Result<std::string> host_to_look_up(std::string_view address) {
+  return network::name_in(address);
+}
+
 Result<Connecting> Connecting::begin(std::string_view address, PreparedChannel prepared,
                                      Deadline deadline, ExchangeOptions const& options) {
   return begin(std::array{std::string{address}}, std::move(prepared), deadline, options);

@@ -5,11 +5,16 @@
 #include <network/exchange/acceptor.hpp>
 #include <network/wire/socket_file.hpp>
 
+#include <lend/base/error.hpp>
+
+#include <optional>
+
 namespace lend::network {
 
 struct ListenerState {
   SocketFile file;
   Acceptor acceptor;
+  std::optional<Error> refused_end{};  // why the last end that had to be made here was not
 };
 
 }  // namespace lend::network

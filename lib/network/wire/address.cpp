@@ -41,6 +41,11 @@ std::string local_text(SocketAddress const& address) {
   return std::string{local_scheme} + "@" + name.substr(1);
 }
 
+Error port_is_missing(std::string_view text) {
+  return {Errc::invalid_argument,
+          "port 0 in \"" + std::string{text} + "\": name the port the peer listens on"};
+}
+
 Error malformed(std::string_view text, std::string_view reason) {
   return {Errc::invalid_argument, "the address \"" + base::shown(text) + "\" " +
                                       std::string{reason} + "; write host:port or [IPv6]:port"};
@@ -187,17 +192,23 @@ Result<std::vector<SocketAddress>> resolve(HostAndPort const& address) {
   return found;
 }
 
+Result<std::string> name_in(std::string_view text) {
+  if (is_local_address(text)) return std::string{};
+  LEND_TRY(parsed, parse_address(text));
+  if (parsed.port == 0) return port_is_missing(text);
+  auto const host = parsed.host.substr(0, parsed.host.find('%'));
+  in6_addr number{};
+  bool const is_number = ::inet_pton(AF_INET, host.c_str(), &number) == 1 ||
+                         ::inet_pton(AF_INET6, host.c_str(), &number) == 1;
+  return is_number ? std::string{} : std::move(parsed).host;
+}
+
 Result<SocketAddress> numeric_address_at(std::string_view text) {
-  if (!is_local_address(text)) {
-    LEND_TRY(parsed, parse_address(text));
-    auto const host = parsed.host.substr(0, parsed.host.find('%'));
-    in6_addr number{};
-    if (::inet_pton(AF_INET, host.c_str(), &number) != 1 &&
-        ::inet_pton(AF_INET6, host.c_str(), &number) != 1)
-      return malformed(text,
-                       "has a name, which may take any time to look up, where an event loop "
-                       "needs an IP address");
-  }
+  LEND_TRY(name, name_in(text));
+  if (!name.empty())
+    return malformed(text,
+                     "has a name, which may take any time to look up, where an event loop "
+                     "needs an IP address");
   LEND_TRY(candidates, candidates_at(text, true));
   return candidates.front();
 }
@@ -208,9 +219,7 @@ Result<std::vector<SocketAddress>> candidates_at(std::string_view text, bool con
     return std::vector{local};
   }
   LEND_TRY(parsed, parse_address(text));
-  if (connects && parsed.port == 0)
-    return Error{Errc::invalid_argument,
-                 "port 0 in \"" + std::string{text} + "\": name the port the peer listens on"};
+  if (connects && parsed.port == 0) return port_is_missing(text);
   return resolve(parsed);
 }
 

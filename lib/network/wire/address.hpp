@@ -71,6 +71,11 @@ struct SocketAddress {
 [[nodiscard]] LEND_EXPORT Result<std::vector<SocketAddress>> candidates_at(std::string_view text,
                                                                            bool connects);
 
+/// The host that a resolver is to look up before one connects to `text`; empty: it has a number, or
+/// is a local socket.
+/// Errors:  invalid_argument  as candidates_at().
+[[nodiscard]] Result<std::string> name_in(std::string_view text);
+
 /// The address that `text` names without a resolver: a number, or a local socket.
 /// Errors:  invalid_argument  a host name; and those of candidates_at().
 [[nodiscard]] Result<SocketAddress> numeric_address_at(std::string_view text);
