@@ -56,6 +56,9 @@ class BorrowLedger {
   /// A shared loan that share() made becomes exclusive again. False while others overlap it.
   [[nodiscard]] static bool take_alone(Loan& loan) noexcept;
 
+  /// Whether any range could be lent as `kind` now, where that takes few instructions and no wait
+  /// for another thread. False: check() decides.
+  [[nodiscard]] bool allows_at_once(LoanKind kind) const noexcept;
   /// Whether `range` could be lent as `kind` now.
   /// Errors: already_borrowed.
   [[nodiscard]] Result<void> check(ByteRange range, LoanKind kind) const noexcept;

@@ -129,6 +129,14 @@ inline void BorrowLedger::describe(Loan& loan, ByteRange range, LoanKind kind, O
   return is_linked;
 }
 
+inline bool BorrowLedger::allows_at_once(LoanKind kind) const noexcept {
+  if (!Lock::try_take(locked_)) [[unlikely]]
+    return false;
+  bool const allows = flags() == 0 && (kind == LoanKind::shared || is_empty());
+  Lock::drop(locked_);
+  return allows;
+}
+
 [[gnu::always_inline]] inline bool BorrowLedger::give_back(Loan& loan) noexcept {
   LEND_ASSERT(loan.on_loan());
   BorrowLedger& ledger = *loan.ledger_;

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a collective of 8 bytes costs a rank, with its messages on the soft device. group_price.py
-// counts instructions with it. All ranks are of one thread: it posts and polls them in turn, or
-// calls for rank 0 once what the others say to it is there.
+// What a collective of 8 bytes costs a rank, and a row of an exchange its two ranks, with its
+// messages on the soft device. group_price.py counts instructions with it. All ranks are of one
+// thread: it posts and polls them in turn, or calls for rank 0 once what the others say to it is
+// there.
 // Usage: group_price posted|blocking barrier|allreduce RANKS CALLS
+//        group_price exchange|raw BYTES ROWS CALLS
 #include "number.hpp"
 
+#include <infiniband/verbs.h>
 #include <lend/group.hpp>
+#include <verbs/memory/region_state.hpp>
 
 #include <cstdio>
+#include <deque>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -21,7 +27,7 @@ struct Rank {
   MemoryRegion memory;
 };
 
-Result<std::vector<Rank>> ranks_of(std::uint32_t size) {
+Result<std::vector<Rank>> ranks_of(std::uint32_t size, std::size_t bytes = sizeof(double)) {
   std::vector<ProtectionDomain> domains;
   std::vector<PreparedGroup> prepared;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
@@ -37,7 +43,7 @@ Result<std::vector<Rank>> ranks_of(std::uint32_t size) {
   std::vector<Rank> ranks;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     LEND_TRY(group, std::move(prepared[rank]).handshake(theirs[rank]));
-    LEND_TRY(memory, domains[rank].allocate(sizeof(double)));
+    LEND_TRY(memory, domains[rank].allocate(bytes));
     ranks.push_back({std::move(group), std::move(memory)});
   }
   return ranks;
@@ -109,19 +115,160 @@ Result<void> run_posted(bool is_barrier, std::uint32_t size, std::uint64_t calls
   return success();
 }
 
+// ---- rows between two ranks, as many each way ----
+
+struct RowRank {
+  Rank& rank;
+  Peers peers;
+};
+
+/// A thread of its own connects each: a call that waits for the other.
+Result<std::deque<RowRank>> peers_of(std::vector<Rank>& ranks) {
+  std::array<Result<Peers>, 2> made{Errc::system_failed, Errc::system_failed};
+  {
+    auto const connect = [&](std::size_t i) {
+      made[i] = Peers::connect_all(ranks[i].group, within(std::chrono::seconds{30}));
+    };
+    std::jthread const other{connect, 1};
+    connect(0);
+  }
+  std::deque<RowRank> all;
+  for (std::size_t i = 0; i < 2; ++i) {
+    LEND_TRY(peers, std::move(made[i]));
+    all.push_back({ranks[i], std::move(peers)});
+  }
+  return all;
+}
+
+/// group_price.py finds the runs by these names. Both have begun before either looks.
+extern "C" [[gnu::noinline]] bool lend_bench_exchange(std::deque<Exchange>& exchanges,
+                                                      std::uint64_t calls) {
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    for (Exchange& each : exchanges)
+      if (!each.start()) return false;
+    for (Exchange& each : exchanges)
+      if (!each.wait()) return false;
+  }
+  return true;
+}
+
+/// The same messages by verbs, on the queue pairs of the peers.
+struct RawRank {
+  ibv_qp* queue_pair;
+  std::uint64_t address;
+  std::uint32_t key;
+
+  bool receive(std::uint64_t place, std::uint32_t bytes) {
+    ibv_sge element{address + place, bytes, key};
+    ibv_recv_wr request;
+    request.wr_id = 0;
+    request.next = nullptr;
+    request.sg_list = &element;
+    request.num_sge = 1;
+    ibv_recv_wr* refused;
+    return ibv_post_recv(queue_pair, &request, &refused) == 0;
+  }
+  bool send(std::uint64_t place, std::uint32_t bytes) {
+    ibv_sge element{address + place, bytes, key};
+    ibv_send_wr request;  // not initialised as a whole: 128 bytes for every message
+    request.wr_id = 0;
+    request.next = nullptr;
+    request.sg_list = &element;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_SIGNALED;
+    ibv_send_wr* refused;
+    return ibv_post_send(queue_pair, &request, &refused) == 0;
+  }
+  bool wait(std::size_t count) {
+    ibv_wc completion;
+    while (count > 0) {
+      int const taken = ibv_poll_cq(queue_pair->send_cq, 1, &completion);
+      if (taken < 0 || (taken > 0 && completion.status != IBV_WC_SUCCESS)) return false;
+      count -= static_cast<std::size_t>(taken);
+    }
+    return true;
+  }
+};
+
+extern "C" [[gnu::noinline]] bool lend_bench_raw(std::array<RawRank, 2>& ranks, std::uint32_t bytes,
+                                                 std::uint64_t rows, std::uint64_t calls) {
+  for (std::uint64_t i = 0; i < calls; ++i) {
+    for (RawRank& rank : ranks) {
+      for (std::uint64_t row = 0; row < rows; ++row)
+        if (!rank.receive((rows + row) * bytes, bytes)) return false;
+      for (std::uint64_t row = 0; row < rows; ++row)
+        if (!rank.send(row * bytes, bytes)) return false;
+    }
+    for (RawRank& rank : ranks)
+      if (!rank.wait(2 * rows)) return false;
+  }
+  return true;
+}
+
+Result<void> run_raw(std::deque<RowRank>& ranks, std::size_t bytes, std::uint64_t rows,
+                     std::uint64_t calls) {
+  std::array<RawRank, 2> raw;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    verbs::RegionState const& state = *ranks[i].rank.memory.gather().region;
+    raw[i] = {ranks[i].peers[1 - i].native(), reinterpret_cast<std::uint64_t>(state.address),
+              state.local_key};
+  }
+  if (!lend_bench_raw(raw, static_cast<std::uint32_t>(bytes), rows, calls))
+    return Errc::system_failed;
+  return success();
+}
+
+Result<void> run_rows(bool is_raw, std::size_t bytes, std::uint64_t rows, std::uint64_t calls) {
+  LEND_TRY(ranks, ranks_of(2, 2 * rows * bytes));
+  LEND_TRY(connected, peers_of(ranks));
+  if (is_raw) return run_raw(connected, bytes, rows, calls);
+  std::deque<Exchange> exchanges;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    auto& exchange = exchanges.emplace_back(connected[i].peers);
+    MemoryRegion& memory = connected[i].rank.memory;
+    for (std::uint64_t row = 0; row < rows; ++row)
+      exchange.receive(1 - i, memory.scatter((rows + row) * bytes, bytes))
+          .send(1 - i, memory.gather(row * bytes, bytes));
+  }
+  // The first run compares the rows, for which both wait.
+  for (std::array<bool, 2> is_over{}; !is_over[0] || !is_over[1];)
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (is_over[i]) continue;
+      auto const one = exchanges[i].run(within(std::chrono::nanoseconds{0}));
+      if (one.has_error() && one.error() != Errc::timed_out) return one;
+      is_over[i] = one.has_value();
+    }
+  if (!lend_bench_exchange(exchanges, calls)) return Errc::system_failed;
+  for (Exchange& each : exchanges) {
+    LEND_TRYV(each.finish());
+  }
+  return success();
+}
+
 }  // namespace
 
 int main(int count, char** words) {
   std::string_view const way = count == 5 ? words[1] : "", what = count == 5 ? words[2] : "";
-  std::uint32_t size = 0;
+  bool const is_of_rows = way == "exchange" || way == "raw";
+  bool const is_of_calls =
+      (way == "posted" || way == "blocking") && (what == "barrier" || what == "allreduce");
+  std::uint32_t size = 0;  // ranks, or rows each way
   std::uint64_t calls = 0;
-  if ((way != "posted" && way != "blocking") || (what != "barrier" && what != "allreduce") ||
-      !bench::parse_number(words[3], size) || !bench::parse_number(words[4], calls) || size < 2) {
-    std::fputs("group_price posted|blocking barrier|allreduce RANKS CALLS\n", stderr);
+  std::size_t bytes = 0;
+  if (!(is_of_rows ? bench::parse_number(what, bytes) : is_of_calls) ||
+      !bench::parse_number(words[3], size) || !bench::parse_number(words[4], calls) ||
+      size < (is_of_rows ? 1 : 2)) {
+    std::fputs(
+        "group_price posted|blocking barrier|allreduce RANKS CALLS\n"
+        "group_price exchange|raw BYTES ROWS CALLS\n",
+        stderr);
     return 2;
   }
   auto* const run = way == "posted" ? run_posted : run_blocking;
-  if (auto const done = run(what == "barrier", size, calls); !done) {
+  auto const done =
+      is_of_rows ? run_rows(way == "raw", bytes, size, calls) : run(what == "barrier", size, calls);
+  if (!done) {
     std::fprintf(stderr, "group_price: %s\n", done.error().message().c_str());
     return 1;
   }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Instructions of a collective of 8 bytes at one rank, counted by callgrind: group_price.py GROUP_PRICE
+"""Instructions of a collective of 8 bytes at one rank, and of a row of an exchange at both of its ranks,
+counted by callgrind: group_price.py GROUP_PRICE
 
 GROUP_PRICE is the program built from group_price.cpp. The figures are of lend and of the soft device,
 posts and polls included, or of a call that blocks and finds there what it needs; they are held to
-BANDS, by ranks. Exits 1 beyond them, 77 where valgrind is missing.
+BANDS, by ranks, and those of written rows, which are copied to their reader, to WRITTEN. Exits 1 beyond
+them, 77 where valgrind is missing.
 """
 import sys
 
@@ -16,6 +18,8 @@ BANDS = {
     "posted": {("barrier", 2): 2910, ("allreduce", 2): 3630, ("barrier", 4): 5130, ("allreduce", 4): 5980},
     "blocking": {("barrier", 2): 780, ("allreduce", 2): 1130, ("barrier", 4): 1110, ("allreduce", 4): 1560},
 }
+# By bytes and rows each way, of which each has its part of what a run takes.
+WRITTEN = {(192, 2): 600}
 
 
 def count(program, way, what, ranks):
@@ -26,6 +30,12 @@ def count(program, way, what, ranks):
         return callgrind.within(["lend_bench_call"], command) / CALLS
     functions = ["lend_bench_group", "*Peer::is_found_dead*"]  # counts in the one, not in the other
     return callgrind.within(functions, command) / CALLS / ranks
+
+
+def of_row(program, way, size, rows):
+    """Instructions of a row at both ranks."""
+    command = [program, way, str(size), str(rows), str(CALLS)]
+    return callgrind.within([f"lend_bench_{way}"], command) / CALLS / rows / 2
 
 
 def main():
@@ -39,6 +49,11 @@ def main():
             print(f"{way} {what}, {ranks} ranks: {figure:.0f} instructions at each rank")
             if figure > band:
                 beyond.append(f"{way} {what}, {ranks} ranks: {figure:.0f}, the band is {band}")
+    for (size, rows), band in WRITTEN.items():
+        figure = of_row(sys.argv[1], "exchange", size, rows)
+        print(f"a written row of {size} bytes, {rows} each way: {figure:.0f} instructions at both ranks")
+        if figure > band:
+            beyond.append(f"a written row of {size} bytes, {rows} each way: {figure:.0f}, the band is {band}")
     if beyond:
         sys.exit("\n".join(beyond))
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <numeric>
 #include <random>
+#include <span>
 #include <vector>
 
 using namespace lend;
@@ -21,6 +22,13 @@ std::vector<std::byte> bytes_of_run(std::uint32_t run, std::size_t length) {
   std::vector<std::byte> bytes(length);
   for (std::size_t i = 0; i < length; ++i) bytes[i] = static_cast<std::byte>(run * 31 + i);
   return bytes;
+}
+
+/// Whether it has come; then `bytes` have it.
+bool take(ReadSlot slot, std::uint32_t run, std::span<std::byte> bytes) {
+  auto const found = WrittenRow::find(slot, run, bytes.data(), bytes.size());
+  if (found == WrittenRow::Found::in_slot) std::copy_n(slot.bytes(), bytes.size(), bytes.begin());
+  return found != WrittenRow::Found::nothing;
 }
 
 }  // namespace
@@ -43,16 +51,15 @@ TEST_CASE("a row whose words come in any order is taken whole or not at all", "[
     std::ranges::shuffle(order, random);
     std::vector<std::byte> read(length);
     for (std::size_t i = 0; i < order.size(); ++i) {
-      bool const has_come =
-          WrittenRow::load(box.slot(first, length, run), run, read.data(), length);
+      bool const has_come = take(box.slot(first, length, run), run, read);
       // A word that is as before is there already.
       if (has_come) REQUIRE(read == sent);
       auto* const place = const_cast<std::byte*>(box.slot(first, length, run).place);
       reinterpret_cast<std::uint64_t volatile*>(place)[order[i]] = words[order[i]];
     }
-    REQUIRE(WrittenRow::load(box.slot(first, length, run), run, read.data(), length));
+    REQUIRE(take(box.slot(first, length, run), run, read));
     REQUIRE(read == sent);
-    REQUIRE_FALSE(WrittenRow::load(box.slot(first, length, run), run + 2, read.data(), length));
+    REQUIRE_FALSE(take(box.slot(first, length, run), run + 2, read));
   }
 }
 
@@ -66,12 +73,12 @@ TEST_CASE("a row that a thread stores and one that a device writes follow each o
     auto const sent = bytes_of_run(run, length);
     auto const slot = box.slot(0, length, run);
     auto* const place = const_cast<std::byte*>(slot.place);
-    CHECK_FALSE(WrittenRow::load(slot, run, read.data(), length));
+    CHECK_FALSE(take(slot, run, read));
     if (run % 4 < 2)
       WrittenRow::encode({place}, run, sent.data(), length);
     else
       WrittenRow::store(MappedSlot{place}, run, sent.data(), length);
-    REQUIRE(WrittenRow::load(slot, run, read.data(), length));
+    REQUIRE(take(slot, run, read));
     CHECK(read == sent);
   }
 }

@@ -136,6 +136,41 @@ TEST_CASE("a short row that is on loan as it is sent goes once it is back", "[gr
   });
 }
 
+TEST_CASE("a short row for bytes on loan is that of its run, though its rank is one run ahead",
+          "[group]") {
+  on_two_peers(24, [&](Group& group, Peers& peers, Values& values, std::uint32_t other) {
+    auto lane = taken(Peers::connect_all(group, within(patience)));
+    Exchange exchange{peers};
+    exchange.receive(other, values.scatter(8, 8)).send(other, values.gather(0, 8));
+    expect(exchange.run(within(patience)));
+    PeerScope aside{lane};
+    if (group.rank() == 0) {
+      static_cast<void>(taken(aside.post_receive(other, values.scatter(9, 1))));
+      expect(exchange.start(within(patience)));
+      auto const refused = exchange.wait(within(patience));
+      expect(refused.has_error() && refused.error() == Errc::already_borrowed, "it was taken");
+      expect(group.barrier(within(patience)));
+      expect(group.barrier(within(patience)));
+      expect(aside.finish());
+      expect(exchange.wait(within(patience)));
+      expect(are(values, 8, other, 0, 8), "values of another run");
+    } else {
+      expect(exchange.run(within(patience)));
+      expect(group.barrier(within(patience)));
+      std::ranges::fill(taken(values.mutable_values()).first(8), 7);
+      expect(exchange.start(within(patience)));
+      static_cast<void>(taken(aside.post_send(other, values.gather(16, 1))));
+      expect(aside.finish());
+      expect(group.barrier(within(patience)));
+    }
+    expect(exchange.run(within(patience)));
+    if (group.rank() == 0)
+      expect(taken(values.values(8, 8)).front() == 7 && taken(values.values(8, 8)).back() == 7,
+             "the values of the next run");
+    expect(group.barrier(within(patience)));
+  });
+}
+
 TEST_CASE("who sleeps by events is sent its short rows", "[group]") {
   GroupOptions options;
   options.wait = Wait::event;

@@ -38,9 +38,11 @@ class RowPair {
       auto const number = slot.load(0) >> 32;
       expect(number == 0 || number == run || number + 2 == run, "a row came too early");
       std::array<std::byte, sizeof(std::uint64_t)> bytes{};
-      bool const has_come = WrittenRow::load(slot, run, bytes.data(), bytes.size());
+      auto const found = WrittenRow::find(slot, run, bytes.data(), bytes.size());
+      bool const has_come = found == WrittenRow::Found::in_slot;
       expect(number != run || has_come, "a row whose number has come is not whole");
       if (!has_come) continue;
+      slot.take(bytes.data(), bytes.size());  // at any time before the next run
       std::uint64_t value = 0;
       std::memcpy(&value, bytes.data(), sizeof value);
       expect(value == value_of(1 - rank, run), "a row has values of another");

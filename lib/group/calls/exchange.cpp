@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The runs of an exchange, and its end. The thread of the group.
+#include <base/copy_bytes.hpp>
 #include <base/giving_up.hpp>
 #include <group/calls/exchange_state.hpp>
 #include <lend/channel/wait_many.hpp>
@@ -88,7 +89,9 @@ Result<void> group::ExchangeState::post_all(Deadline deadline) {
   for (; posted < works.size(); ++posted) {
     auto& row = sent[posted - received.size()];
     if (row.place) {
-      LEND_TRYV(write(row, works[posted], deadline));
+      if (!store_at_once(row)) {
+        LEND_TRYV(write(row, works[posted], deadline));
+      }
       continue;
     }
     auto const found = state.await_receive(row.rank, deadline);
@@ -122,6 +125,7 @@ Result<void> group::ExchangeState::go_on(Deadline deadline) {
   if (group().is_inherited()) return group().why_unusable();
   auto const done = post_all(deadline);
   has_told_break = done.has_error() && done.error() == Errc::channel_broken;
+  if (done.has_value()) return success();
   if (!has_told_break) return done;
   auto const rank =
       posted < received.size() ? received[posted].rank : sent[posted - received.size()].rank;
@@ -171,7 +175,7 @@ Result<void> group::ExchangeState::wait_for_posted(Deadline deadline) {
     take_written();  // whose ranks may have ended since
     static_cast<void>(group().look());
   }
-  if (written_awaited > 0) {
+  if (!take_written()) {
     LEND_TRY(has_come, wait_until([this] { return take_written(); }, deadline));
     is_late = !has_come;
   }
@@ -185,6 +189,16 @@ Result<void> group::ExchangeState::wait_for_posted(Deadline deadline) {
   return success();
 }
 
+bool group::ExchangeState::take_at_once(Row<ScatterElement>& row) const noexcept {
+  if (!row.place || !row.has_come) return false;
+  if (row.is_told) return true;
+  std::byte* const to = row.at_once();
+  if (to == nullptr) return false;
+  base::copy_bytes({to, row.bytes}, {row.came, row.bytes});
+  row.is_told = true;
+  return true;
+}
+
 Result<void> group::ExchangeState::take(std::size_t index) {
   if (is_written(index)) {
     auto& row = received[index];
@@ -192,51 +206,72 @@ Result<void> group::ExchangeState::take(std::size_t index) {
       row.is_told = true;
       peers.state().tell_of_end(row.rank);
       Error const* const cause = group().first_cause();
-      return cause != nullptr ? *cause : channel_of(row.rank).failures.broken_error();
+      return cause != nullptr ? *cause : row.channel->failures.broken_error();
     }
     if (row.is_told) return success();
-    LEND_TRYV(row.copy_from(row.values.data()));
+    LEND_TRYV(row.copy_from(row.came));
     row.is_told = true;
     return success();
   }
   LEND_TRY(done, works[index].poll());
   if (!done || index >= received.size()) return success();
-  auto& row = received[index];
-  if (done->bytes != row.bytes)
+  return take_message(received[index], *done);
+}
+
+Result<void> group::ExchangeState::take_message(Row<ScatterElement>& row, WorkSuccess const& done) {
+  if (done.bytes != row.bytes)
     return Error{Errc::disagreement, "rank " + std::to_string(row.rank) + " sent " +
-                                         std::to_string(done->bytes) + " bytes to a row of " +
+                                         std::to_string(done.bytes) + " bytes to a row of " +
                                          std::to_string(row.bytes)};
   if (!row.is_to_be_unpacked) return success();
   LEND_TRY(packed, row.packed->bytes());
   return row.copy_from(packed.data());
 }
 
+/// As take(), but for the error of its work, which the wait tells, and for what is still to come.
+Result<void> group::ExchangeState::take_over(std::size_t index) {
+  if (is_pending(index)) return success();
+  if (is_written(index)) return take(index);
+  auto const done = works[index].poll();
+  if (done.has_error() || !done.value() || index >= received.size()) return success();
+  return take_message(received[index], *done.value());
+}
+
+void group::ExchangeState::end_run() noexcept {
+  await_no_rows();
+  phase = Phase::idle;
+  posted = requests = 0;
+}
+
 Result<void> group::ExchangeState::end() {
+  // Without requests all rows that came were written.
+  if (requests == 0 && phase == Phase::under_way &&
+      std::ranges::all_of(received, [this](auto& row) { return take_at_once(row); })) {
+    end_run();
+    return success();
+  }
   auto const to_end = std::span{works}.first(requests > 0 ? posted : 0);
   auto const worked = lend::wait_all(to_end, within(std::chrono::nanoseconds{0}));
   Result<void> taken = success();
   bool is_over = true;
-  // Without requests all rows that came were written.
   for (std::size_t i = 0; i < (requests > 0 ? posted : std::min(posted, received.size())); ++i) {
-    if (is_pending(i) || (!is_written(i) && works[i].poll().has_error())) continue;
-    auto const one = take(i);
+    auto const one = take_over(i);
     if (one.has_value()) continue;
     is_over = is_over && one.error() != Errc::already_borrowed;
     if (taken.has_value()) taken = one;
   }
   if (is_over) {
-    await_no_rows();
-    phase = Phase::idle;
-    posted = 0;
     for (PendingWork& work : to_end) work = PendingWork{};
-    requests = 0;
+    end_run();
   }
   return worked.has_error() ? worked : taken;
 }
 
 Result<void> Exchange::wait(Deadline deadline) noexcept try {
-  LEND_TRYV(state_->go_on(deadline));
-  if (state_->phase != ExchangeState::Phase::under_way) return success();
+  if (state_->phase != ExchangeState::Phase::under_way) {
+    LEND_TRYV(state_->go_on(deadline));
+    if (state_->phase != ExchangeState::Phase::under_way) return success();
+  }
   LEND_TRYV(state_->wait_for_posted(deadline));
   return state_->end();
 } catch (std::bad_alloc const&) {

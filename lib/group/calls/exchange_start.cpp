@@ -177,6 +177,8 @@ Result<void> group::ExchangeState::choose_written(Partner& partner, RowsNote con
     for (auto& row : rows) {
       if (row.rank != partner.rank || row.bytes > short_row_max()) continue;
       row.place = std::exchange(place, place + WrittenRow::place_bytes(row.bytes));
+      row.channel = &channel_of(partner.rank);
+      row.box = &partner.box;
       row.values.resize(row.bytes);
       row.packed.reset();
     }

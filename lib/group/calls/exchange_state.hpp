@@ -46,6 +46,8 @@ struct ExchangeState {
   [[nodiscard]] Result<RowsNote> take_note(std::size_t index) const;
   /// Once the notes fit: which rows are written.
   [[nodiscard]] Result<void> choose_written(Partner& partner, RowsNote const& theirs);
+  /// False: nothing was stored, and write() decides.
+  [[nodiscard]] bool store_at_once(Row<GatherElement> const& row) const noexcept;
   [[nodiscard]] Result<void> write(Row<GatherElement>& row, PendingWork& work,
                                    Deadline deadline) noexcept;
   [[nodiscard]] Result<void> post_all(Deadline deadline);
@@ -71,9 +73,6 @@ struct ExchangeState {
   [[nodiscard]] channel::ChannelState& channel_of(std::uint32_t rank) const noexcept {
     return channel::ChannelState::of(*peers.state().find(rank));
   }
-  [[nodiscard]] Partner const& partner_of(std::uint32_t rank) const noexcept {
-    return *std::ranges::lower_bound(partners, rank, {}, &Partner::rank);
-  }
   /// Whether that row is to be written here.
   [[nodiscard]] bool is_written(std::size_t index) const noexcept {
     return index < received.size() && received[index].place;
@@ -81,14 +80,19 @@ struct ExchangeState {
   /// Whether the end of that row, which was posted, is still to come.
   [[nodiscard]] bool is_pending(std::size_t index) const noexcept {
     if (!is_written(index)) return channel::HandleAccess::is_pending(works[index]);
-    return !received[index].has_come && !channel_of(received[index].rank).is_broken();
+    return !received[index].has_come && !received[index].channel->is_broken();
   }
   /// Until all that were posted are over.
   [[nodiscard]] Result<void> wait_for_posted(Deadline deadline);
   /// After that: takes what came. If bytes of it cannot be taken yet, the run is not over.
   [[nodiscard]] Result<void> end();
+  void end_run() noexcept;
   /// That of a row that is over. Errors:  its own; another length.
   [[nodiscard]] Result<void> take(std::size_t index);
+  [[nodiscard]] Result<void> take_over(std::size_t index);
+  [[nodiscard]] Result<void> take_message(Row<ScatterElement>& row, WorkSuccess const& done);
+  /// That of a row that was written, unless it was taken. False: take() decides.
+  [[nodiscard]] bool take_at_once(Row<ScatterElement>& row) const noexcept;
   [[nodiscard]] Result<void> end_all();
   [[nodiscard]] Error is_late(Deadline deadline) const;
   /// Of the first start.

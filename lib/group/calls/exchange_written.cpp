@@ -11,14 +11,22 @@
 
 namespace lend::group {
 
+bool ExchangeState::store_at_once(Row<GatherElement> const& row) const noexcept {
+  channel::ChannelState::Use const use{*row.channel};
+  if (row.channel->is_broken() || !row.box->is_stored_to()) return false;
+  std::byte const* const bytes = row.at_once();
+  if (bytes == nullptr) return false;
+  WrittenRow::store(row.box->slot(*row.place, row.bytes, run), run, bytes, row.bytes);
+  return true;
+}
+
 Result<void> ExchangeState::write(Row<GatherElement>& row, PendingWork& work,
                                   Deadline deadline) noexcept {
-  auto& channel = channel_of(row.rank);
-  auto const& to = partner_of(row.rank).box;
+  PeerBox const& to = *row.box;
   std::byte const* bytes = nullptr;
   {
-    channel::ChannelState::Use const use{channel};
-    if (channel.is_broken()) return channel.failures.broken_error();
+    channel::ChannelState::Use const use{*row.channel};
+    if (row.channel->is_broken()) return row.channel->failures.broken_error();
     LEND_TRY(together, row.together(row.values.data()));
     bytes = together;
     if (to.is_stored_to()) {
@@ -44,8 +52,10 @@ bool ExchangeState::take_written() noexcept {
   for (auto& row : received) {
     if (written_awaited == 0) return true;
     if (!row.place || row.has_come) continue;
-    if (!WrittenRow::load(box->slot(*row.place, row.bytes, run), run, row.values.data(), row.bytes))
-      continue;
+    auto const slot = box->slot(*row.place, row.bytes, run);
+    auto const found = WrittenRow::find(slot, run, row.values.data(), row.bytes);
+    if (found == WrittenRow::Found::nothing) continue;
+    row.came = found == WrittenRow::Found::in_slot ? slot.bytes() : row.values.data();
     row.has_come = true;
     --written_awaited;
   }
@@ -60,7 +70,7 @@ void ExchangeState::await_no_rows() noexcept {
 
 bool ExchangeState::is_hopeless() const noexcept {
   return std::ranges::all_of(received, [this](auto const& row) {
-    return !row.place || row.has_come || channel_of(row.rank).is_broken();
+    return !row.place || row.has_come || row.channel->is_broken();
   });
 }
 
@@ -77,8 +87,7 @@ void ExchangeState::look_for_losses() noexcept {
 
 void ExchangeState::set_awaited(bool is_awaited) noexcept {
   for (auto const& row : received)
-    if (row.place && (!is_awaited || !row.has_come))
-      channel_of(row.rank).watch.awaits_beside = is_awaited;
+    if (row.place && (!is_awaited || !row.has_come)) row.channel->watch.awaits_beside = is_awaited;
 }
 
 Result<void> ExchangeState::wait_beside(std::function<bool()> const& has_come, Deadline deadline) {

@@ -129,6 +129,14 @@ Result<std::byte const*> Row<Element>::together(std::byte* room) const noexcept 
 }
 
 template <class Element>
+std::byte* Row<Element>::at_once() const noexcept {
+  if (elements.size() != 1) return nullptr;
+  constexpr auto kind =
+      std::is_same_v<Element, ScatterElement> ? LoanKind::exclusive : LoanKind::shared;
+  return verbs::touch_at_once(elements.front().region, elements.front().range, kind);
+}
+
+template <class Element>
 Result<void> Row<Element>::copy_from(std::byte const* from) noexcept {
   for (Element const& element : elements) {
     LEND_TRY(to, verbs::touch(element.region, element.range, LoanKind::exclusive));

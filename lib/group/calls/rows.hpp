@@ -2,6 +2,7 @@
 // The rows of an exchange, and what two ranks compare of them. Values; any thread.
 #pragma once
 
+#include <group/link/row_box.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
 #include <lend/channel/polling_scope.hpp>
@@ -61,6 +62,9 @@ struct Row {
   /// Errors:  those of copy_to().
   [[nodiscard]] Result<std::byte const*> together(std::byte* room) const noexcept;
   [[nodiscard]] Result<void> copy_from(std::byte const* from) noexcept;
+  /// Where they lie one behind the other, if few instructions find that this thread may touch them.
+  /// Null: the calls above decide.
+  [[nodiscard]] std::byte* at_once() const noexcept;
 
   /// Makes elements of the parts, at most `most`, or the reverse. Whether there are elements now.
   /// Errors:  invalid_argument  what is to be copied is a device's memory, or out of bounds.
@@ -77,10 +81,14 @@ struct Row {
   PollingScope* scope = nullptr;         // since the first run
   std::optional<MemoryRegion> packed{};  // of what is copied
   bool is_to_be_unpacked = false;        // since it was posted
-  std::optional<std::size_t> place{};    // of one that is written, in its reader's box
-  std::vector<std::byte> values{};       // of one that is written
-  bool has_come = true;                  // with these; false while it is awaited
-  bool is_told = true;                   // by a call, of this run
+  // Of one that is written:
+  std::optional<std::size_t> place{};        // in its reader's box
+  channel::ChannelState* channel = nullptr;  // to its rank
+  PeerBox const* box = nullptr;              // of the rank to which it is sent
+  std::vector<std::byte> values{};           // room for its bytes
+  std::byte const* came = nullptr;           // where they are, once it has come
+  bool has_come = true;                      // false while it is awaited
+  bool is_told = true;                       // by a call, of this run
 };
 
 /// The rows of one direction between two ranks: how many there are, and a hash of their lengths.

@@ -50,20 +50,21 @@ struct WrittenRow {
     auto const hash = WrittenWords::store_bytes(slot, 1, bytes, length);
     slot.store(0, first_word(run, hash_of(run, hash)), std::memory_order_relaxed);
   }
-  /// Whether the slot has the row of that run; only then `bytes` have it.
+  enum class Found : std::uint8_t { nothing, in_slot, in_bytes };
+  /// Whether the slot has the row of that run. One that a thread has stored stays `in_slot`, for
+  /// take(), until this rank has begun the next run; of one that a device wrote `bytes` have it.
   template <class Slot>
-  [[nodiscard]] static bool load(Slot slot, std::uint32_t run, std::byte* bytes,
-                                 std::size_t length) noexcept {
+  [[nodiscard]] static Found find(Slot slot, std::uint32_t run, std::byte* bytes,
+                                  std::size_t length) noexcept {
     auto const first = slot.load(0);
-    if (first >> 32 != run) return false;
+    if (first >> 32 != run) return Found::nothing;
     if (first == first_word(run, is_stored)) {
       slot.acquire();
-      slot.take(bytes, length);
-      return true;
+      return Found::in_slot;
     }
     slot.fence();
     auto const hash = WrittenWords::load_bytes(slot, 1, bytes, length);
-    return first == first_word(run, hash_of(run, hash));
+    return first == first_word(run, hash_of(run, hash)) ? Found::in_bytes : Found::nothing;
   }
 
  private:

@@ -5,7 +5,7 @@
 //
 // A template's slot has load(index), which is relaxed, and fence(), which acquires what such loads
 // saw; or store(index, word, order). Of a row that a thread stores it has all words behind the
-// first at once: take(), after acquire() of what the first word's load saw; or put().
+// first at once: after acquire() of what the first word's load saw; or put().
 #pragma once
 
 #include <base/copy_bytes.hpp>
@@ -80,9 +80,8 @@ struct ReadSlot {
     auto& first = *reinterpret_cast<std::uint64_t*>(const_cast<std::byte*>(place));
     static_cast<void>(std::atomic_ref{first}.load(std::memory_order_acquire));
   }
-  void take(std::byte* bytes, std::size_t length) const noexcept {
-    base::copy_bytes({bytes, length}, {place + WrittenWords::word_bytes, length});
-  }
+  /// After that: the words behind it, as bytes.
+  [[nodiscard]] std::byte const* bytes() const noexcept { return place + WrittenWords::word_bytes; }
 };
 
 /// A slot of the peer's that this process has mapped, to store to.

@@ -96,8 +96,8 @@ void PeersState::tell_of_end(std::uint32_t rank) noexcept {
 
 // ---- where each message needs a receive that was posted before ----
 
-Result<void> PeersState::tell_posted(Deadline deadline) {
-  for (std::size_t place = 0; words_ && place < ranks_.size(); ++place)
+Result<void> PeersState::tell_by_words(Deadline deadline) {
+  for (std::size_t place = 0; place < ranks_.size(); ++place)
     while (words_->owes(place)) {
       LEND_TRY(told, words_->tell(place, channels_[place]));
       if (told) break;

@@ -56,7 +56,9 @@ class PeersState {
     if (words_) words_->note_posted(place_of(rank));
   }
   /// Tells the peers of all that were noted.
-  [[nodiscard]] Result<void> tell_posted(Deadline deadline);
+  [[nodiscard]] Result<void> tell_posted(Deadline deadline) {
+    return words_ ? tell_by_words(deadline) : Result<void>{success()};
+  }
   /// Whether the next message to `rank` may be sent.
   [[nodiscard]] bool finds_receive(std::uint32_t rank) noexcept {
     return !words_ || words_->finds_receive(place_of(rank));
@@ -83,6 +85,7 @@ class PeersState {
   [[nodiscard]] Error no_such_peer(std::uint32_t rank) const;
 
  private:
+  [[nodiscard]] Result<void> tell_by_words(Deadline deadline);
   [[nodiscard]] std::size_t place_of(std::uint32_t rank) const noexcept {
     return static_cast<std::size_t>(std::ranges::lower_bound(ranks_, rank) - ranks_.begin());
   }

@@ -143,6 +143,14 @@ struct RegionState {
 [[nodiscard]] LEND_EXPORT Result<std::byte*> touch(RegionState const* region, ByteRange range,
                                                    base::LoanKind kind) noexcept;
 
+/// The same where few instructions find that. Null: touch() decides.
+[[nodiscard]] inline std::byte* touch_at_once(RegionState const* region, ByteRange range,
+                                              base::LoanKind kind) noexcept {
+  bool const may = region != nullptr && !region->is_device_memory && region->contains(range) &&
+                   region->ledger.allows_at_once(kind);
+  return may ? region->address + range.offset : nullptr;
+}
+
 /// Exposes bytes that `region` contains, one or more.
 /// Errors:  as MemoryRegion::unsafe_expose().
 [[nodiscard]] Result<Exposure> expose(RegionState& region, ByteRange range, RemoteAccess access);
