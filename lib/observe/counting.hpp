@@ -22,6 +22,11 @@ namespace lend::observe {
 #endif
 }
 
+/// In the same thread: so many there are now.
+[[gnu::always_inline]] inline void set_count(std::uint64_t& word, std::uint64_t to) noexcept {
+  std::atomic_ref{word}.store(to, std::memory_order_relaxed);
+}
+
 /// In any thread.
 [[nodiscard]] inline std::uint64_t read_count(std::uint64_t const& word) noexcept {
   return std::atomic_ref{const_cast<std::uint64_t&>(word)}.load(std::memory_order_relaxed);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The file of what a process counts where LEND_METRICS names a directory, in the byte order of its
-// host: names, what has ended, and the blocks in which channels, transports, groups and listeners
-// count. It is mapped: nothing has to be written out, and it is whole where a process hangs or was
-// killed.
+// host: names, what has ended, and the blocks in which channels, transports, groups, listeners and
+// pools count. It is mapped: nothing has to be written out, and it is whole where a process hangs
+// or was killed.
 #pragma once
 
 #include <lend/base/export.hpp>
@@ -22,7 +22,7 @@ namespace lend::observe {
 class Observer;
 class Tally;
 
-inline constexpr std::uint64_t counts_magic = 0x31'74'65'6d'64'6e'65'6c;  // "lendmet1"
+inline constexpr std::uint64_t counts_magic = 0x32'74'65'6d'64'6e'65'6c;  // "lendmet2"
 inline constexpr char counts_ending[] = ".metrics";
 inline constexpr std::size_t series_max = names_max + 1;
 inline constexpr std::size_t observers_max = 1024;

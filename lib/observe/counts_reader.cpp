@@ -56,9 +56,11 @@ class Reader {
       if (is_whole || !is_running || i == times_tried) {
         LEND_TRY(counts, std::move(read));
         counts.is_running = is_running;
-        if (!is_running)
+        if (!is_running) {
+          counts.counts.tallies.end_pools();
           for (auto& [name, totals] : counts.counts.series)
             totals.channels.working = totals.channels.broken = 0;
+        }
         return counts;
       }
       constexpr timespec moment{0, 1'000'000};

@@ -17,7 +17,7 @@ namespace lend {
 
 namespace {
 
-using observe::Counts, observe::Series, observe::Totals;
+using observe::Counts, observe::PoolPart, observe::Series, observe::Totals;
 
 enum class Kind : std::uint8_t { gauge, counter, histogram };
 
@@ -91,14 +91,17 @@ class MetricsText {
       text_ += R"(", "labels": {)";
     } else {
       (text_ += family_.name) += ending;
-      text_ += '{';
+      if (labels.size() > 0) text_ += '{';
     }
     for (Label const& label : labels) {
       text_ += separator;
       add_label(label);
       separator = is_json() ? ", " : ",";
     }
-    text_ += is_json() ? R"(}, "value": )" : "} ";
+    if (is_json())
+      text_ += R"(}, "value": )";
+    else
+      text_ += labels.size() > 0 ? "} " : " ";
     (text_ += number) += is_json() ? "}" : "\n";
     has_samples_ = true;
   }
@@ -193,6 +196,32 @@ void add_tallies(MetricsText& text, observe::Tallies const& its) {
     text.add({{"result", observe::client_ends[i]}}, its.clients[i]);
 }
 
+void add_pools(MetricsText& text, observe::Tallies const& its) {
+  auto const of = [&its](PoolPart part) { return its.pools[static_cast<std::size_t>(part)]; };
+  auto const add_part = [&](PoolPart part, std::string_view used, std::string_view free) {
+    text.add({{"state", used}}, of(part).used);
+    text.add({{"state", free}}, of(part).free);
+  };
+  text.begin({Kind::gauge, "lend_receive_pool_pieces", "Pieces that wait for messages, or not."});
+  add_part(PoolPart::pieces, "held", "posted");
+  text.begin({Kind::counter, "lend_receive_pool_messages", "Messages that came to pools."});
+  text.add({}, its.pooled);
+  text.begin({Kind::counter, "lend_receive_pool_empty", "Messages that took the last receive."});
+  text.add({}, of(PoolPart::pieces).lacking);
+  text.begin({Kind::gauge, "lend_message_pool_transports", "Transports that pools have room for."});
+  add_part(PoolPart::transports, "used", "free");
+  text.begin({Kind::counter, "lend_message_pool_refusals", "Transports that found no room."});
+  text.add({}, of(PoolPart::transports).lacking);
+  text.begin({Kind::gauge, "lend_message_pool_receives", "Receives beyond one a transport."});
+  add_part(PoolPart::receives, "granted", "free");
+  text.begin({Kind::gauge, "lend_message_pool_drafts", "Buffers to send from."});
+  add_part(PoolPart::drafts, "used", "free");
+  text.begin(
+      {Kind::counter, "lend_message_pool_waits", "Senders that were granted none, or had none."});
+  text.add({{"for", "receive"}}, of(PoolPart::receives).lacking);
+  text.add({{"for", "draft"}}, of(PoolPart::drafts).lacking);
+}
+
 }  // namespace
 
 std::string observe::text_of(Counts const& counts, MetricsFormat format) {
@@ -200,6 +229,7 @@ std::string observe::text_of(Counts const& counts, MetricsFormat format) {
   add_channels(text, counts.series);
   add_operations(text, counts.series);
   add_tallies(text, counts.tallies);
+  add_pools(text, counts.tallies);
   return std::move(text).end();
 }
 

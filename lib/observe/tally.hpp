@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What a transport, a group or a listener counts where LEND_METRICS asks for it. Its thread.
+// What a transport, group, listener or pool counts where LEND_METRICS asks for it. Its thread.
 #pragma once
 
 #include <lend/base/export.hpp>
@@ -42,6 +42,17 @@ class Tally {
   void end_client(ClientEnd how) noexcept {
     count(counted_.clients[static_cast<std::size_t>(how)]);
   }
+  /// Of a pool: it has so many now.
+  void set_part(PoolPart part, std::uint64_t used, std::uint64_t free) noexcept {
+    auto& its = counted_.pools[static_cast<std::size_t>(part)];
+    set_count(its.used, used);
+    set_count(its.free, free);
+  }
+  void lack(PoolPart part) noexcept {
+    count(counted_.pools[static_cast<std::size_t>(part)].lacking);
+  }
+  /// A message came to a ReceivePool.
+  void take_pooled() noexcept { count(counted_.pooled); }
   /// What it has counted so far, in any thread.
   void add_to(Tallies& totals) const noexcept { totals += counted_; }
 

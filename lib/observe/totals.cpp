@@ -79,11 +79,21 @@ void Totals::add_counted(std::array<OperationMetrics, 5> const& from_operations,
 
 Tallies& Tallies::operator+=(Tallies const& other) noexcept {
   using Its = Tallies;
-  add_words(*this, other, &Its::sent, &Its::received, &Its::sent_bytes, &Its::received_bytes);
+  add_words(*this, other, &Its::sent, &Its::received, &Its::sent_bytes, &Its::received_bytes,
+            &Its::pooled);
   for (std::size_t i = 0; i < calls.size(); ++i)
     add_words(calls[i], other.calls[i], &OfCall::succeeded, &OfCall::failed);
   for (std::size_t i = 0; i < clients.size(); ++i) clients[i] += read_count(other.clients[i]);
+  for (std::size_t i = 0; i < pools.size(); ++i)
+    add_words(pools[i], other.pools[i], &OfPart::used, &OfPart::free, &OfPart::lacking);
   return *this;
+}
+
+void Tallies::end_pools() noexcept {
+  for (OfPart& part : pools) {
+    set_count(part.used, 0);
+    set_count(part.free, 0);
+  }
 }
 
 std::size_t Counts::series_of(std::string_view name) {

@@ -66,15 +66,31 @@ enum class ClientEnd : std::uint8_t { connected, failed, rejected, too_slow };
 inline constexpr std::array<std::string_view, 4> client_ends{"connected", "failed", "rejected",
                                                              "too_slow"};
 
-/// Of any number of transports, groups and listeners.
+/// What a pool has many of: a ReceivePool pieces; a MessagePool transports, receives that it may
+/// grant them, drafts.
+enum class PoolPart : std::uint8_t { pieces, transports, receives, drafts };
+inline constexpr std::array<std::string_view, 4> pool_parts{"pieces", "transports", "receives",
+                                                            "drafts"};
+
+/// Of any number of transports, groups, listeners and pools.
 struct Tallies {
   struct OfCall {
     std::uint64_t succeeded = 0, failed = 0;
   };
+  struct OfPart {
+    std::uint64_t used = 0, free = 0;  ///< now
+    /// Times that none was free: the last piece got a message; a transport was refused; one that
+    /// might send no more was granted nothing; one had no draft to send from.
+    std::uint64_t lacking = 0;
+  };
   std::uint64_t sent = 0, received = 0, sent_bytes = 0, received_bytes = 0;  // messages
   std::array<OfCall, call_names.size()> calls{};
   std::array<std::uint64_t, client_ends.size()> clients{};
+  std::array<OfPart, pool_parts.size()> pools{};  // by PoolPart
+  std::uint64_t pooled = 0;                       // messages that came to ReceivePools
 
+  /// None is used or free: they have ended. In the thread that counts.
+  void end_pools() noexcept;
   Tallies& operator+=(Tallies const& other) noexcept;  ///< `other` may be counting
 };
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 namespace lend::tools {
@@ -71,16 +72,31 @@ class Table {
                                     p99_of(work, timed).c_str());
     text_ += '\n';
   }
+  void add_part(std::string_view name, Tallies::OfPart const& now, Tallies::OfPart const& before) {
+    auto const lacking = more(now.lacking, before.lacking);
+    if (now.used + now.free + lacking == 0) return;
+    pools_ +=
+        process_ + formatted("%-10.10s %8llu %8llu %8.0f\n", std::string{name}.c_str(),
+                             static_cast<unsigned long long>(now.used),
+                             static_cast<unsigned long long>(now.free), double(lacking) / seconds_);
+  }
   [[nodiscard]] static std::string head() {
     return formatted("%7s %-9s %-9s %5s %6s %8s %6s %7s %7s %7s\n", "PID", "PROGRAM", "NAME",
                      "CHANS", "BROKEN", "DONE/s", "FAIL/s", "MB/s", "MEAN us", "P99 us");
   }
-  [[nodiscard]] std::string text() && { return std::move(text_); }
+  [[nodiscard]] std::string text() && {
+    if (!pools_.empty())
+      text_ += formatted("%7s %-9s %-10s %8s %8s %8s\n", "PID", "PROGRAM", "POOLS", "USED", "FREE",
+                         "LACKED/s") +
+               pools_;
+    return std::move(text_);
+  }
 
  private:
   double seconds_;
   std::string process_{};
   std::string text_{};
+  std::string pools_{};
 };
 
 void add_channels(Table& table, Counts const& now, Counts const& before) {
@@ -107,6 +123,8 @@ void add_tallies(Table& table, Tallies const& now, Tallies const& before) {
     work.failed += more(now.calls[i].failed, before.calls[i].failed);
   }
   if (calls != 0) table.add("calls", {}, work);
+  for (std::size_t i = 0; i < now.pools.size(); ++i)
+    table.add_part(observe::pool_parts[i], now.pools[i], before.pools[i]);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace lend::tools {
 using Looked = std::map<std::string, observe::ProcessCounts>;
 
 /// A row for each name of each process that runs, and one each for the messages of its transports
-/// and the calls of its groups, if it has counted any. 80 columns.
+/// and the calls of its groups, if it has counted any; below, a row for each part of its pools. 80
+/// columns.
 [[nodiscard]] std::string top_table(Looked const& before, Looked const& now, double seconds,
                                     command::Look look);
 

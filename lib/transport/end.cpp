@@ -40,7 +40,8 @@ End::End(std::unique_ptr<Line> line, TransportLimits const& limits, Sizes const&
       header_bytes_{sizes.header_bytes},
       fetches_{line_->lent_reads(), limits.receive_lent_bytes_max},
       arrived_(sizes.in.window),
-      tally_{observe::Tally::if_asked()} {
+      own_tally_{is_pooled_ ? nullptr : observe::Tally::if_asked()},
+      tally_{is_pooled_ ? line_->tally() : own_tally_.get()} {
   // Of a pool's messages no ledger has a loan beside the pool's.
   held_ = new Held{*this, is_pooled_ ? 0 : sizes.in.window + word_receives, line_->keeps()};
   send_words();

@@ -120,8 +120,9 @@ class End final : private Lender {
   std::uint32_t header_bytes_;
   LentMessages lent_{};
   Fetches fetches_;
-  base::Ring<Line::Message> arrived_;            // for the program
-  std::unique_ptr<observe::Tally> const tally_;  // null where none is asked for
+  base::Ring<Line::Message> arrived_;                // for the program
+  std::unique_ptr<observe::Tally> const own_tally_;  // null: a pool has it, or none is asked for
+  observe::Tally* const tally_;                      // null: none is asked for
   std::optional<Error> broken_{};
   bool has_changed_ = false;
   bool has_finished_ = false;     // the program, sending

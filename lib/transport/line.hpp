@@ -20,6 +20,10 @@
 #include <span>
 #include <vector>
 
+namespace lend::observe {
+class Tally;
+}  // namespace lend::observe
+
 namespace lend::transport {
 
 /// Receives beside those of the window: for credits and lent messages that are over, for the
@@ -91,6 +95,8 @@ class Line {
 
   /// Whether it shares the receives of a pool, which grants the peer its messages.
   [[nodiscard]] virtual bool is_pooled() const noexcept { return false; }
+  /// The pool's, in which its transports count. Null: none is asked for.
+  [[nodiscard]] virtual observe::Tally* tally() const noexcept { return nullptr; }
   // As those of flow::Grants, of such a line.
   [[nodiscard]] virtual std::uint32_t grant_at_arrival(std::uint64_t /*allowed*/,
                                                        std::uint32_t /*left*/) noexcept {

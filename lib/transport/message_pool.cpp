@@ -59,6 +59,9 @@ SharedBuffers::SharedBuffers(MessagePoolOptions const& options, std::uint32_t wo
   // The lowest is taken first.
   std::iota(numbers_.rbegin(), numbers_.rend(), 0u);
   std::iota(free_drafts_.rbegin(), free_drafts_.rend(), 0u);
+  count_transports();
+  count_receives();
+  count_drafts();
 }
 
 Result<std::shared_ptr<SharedBuffers>> SharedBuffers::create(WaitSet& set,
@@ -81,6 +84,7 @@ std::optional<std::uint32_t> SharedBuffers::admit() noexcept {
   if (numbers_.empty()) return std::nullopt;
   auto const number = numbers_.back();
   numbers_.pop_back();
+  count_transports();
   return number;
 }
 
@@ -94,6 +98,7 @@ std::optional<std::uint32_t> SharedBuffers::take_draft() noexcept {
   if (free_drafts_.empty()) return std::nullopt;
   auto const draft = free_drafts_.back();
   free_drafts_.pop_back();
+  count_drafts();
   return draft;
 }
 
@@ -110,11 +115,13 @@ void SharedBuffers::wake_waiting() noexcept {
 
 Result<std::shared_ptr<PoolShare>> PoolShare::open(MessagePool const& pool, std::uint32_t window) {
   auto share = std::make_shared<PoolShare>(pool.buffers(), window);
-  if (!share->number_)
+  if (!share->number_) {
+    share->buffers().lack(observe::PoolPart::transports);
     return Error{Errc::exhausted,
                  "the MessagePool has its " +
-                     std::to_string(pool.buffers()->options().transports_max) +
+                     std::to_string(share->buffers().options().transports_max) +
                      " transports: end one, or give the pool a larger transports_max"};
+  }
   return share;
 }
 
@@ -128,6 +135,7 @@ PoolShare::~PoolShare() {
   drop_unread();
   for (auto const piece : held_) pool_->give_back(piece);
   grants_.stop(buffers_->shared(), 0);
+  buffers_->count_receives();
   if (draft) buffers_->give_back_draft(*draft);
   if (!number_) return;
   buffers_->leave(*number_);
@@ -140,11 +148,13 @@ void PoolShare::drop_unread() noexcept {
 
 void PoolShare::stop_granting() noexcept {
   grants_.stop(buffers_->shared(), static_cast<std::uint32_t>(held_.size()));
+  buffers_->count_receives();
   buffers_->wake_waiting();
 }
 
 std::uint32_t PoolShare::grant_at_release() noexcept {
   auto const more = grants_.release(buffers_->shared());
+  buffers_->count_receives();
   if (buffers_->shared().free() > 0) buffers_->wake_waiting();
   return more;
 }

@@ -58,8 +58,9 @@ std::optional<std::span<std::byte>> PooledLine::room(std::size_t /*least*/, std:
   if (!draft) {
     give_back_sent();
     draft = buffers_.take_draft();
-    waits_for_draft_ = !draft;
+    bool const has_waited = std::exchange(waits_for_draft_, !draft);
     if (waits_for_draft_) {
+      if (!has_waited) buffers_.lack(observe::PoolPart::drafts);
       buffers_.wait(*this);
       return std::nullopt;
     }
@@ -88,7 +89,12 @@ void PooledLine::give_back_first() noexcept {
 std::uint32_t PooledLine::grant_to_stopped() noexcept {
   auto& grants = share_->grants();
   auto const more = grants.take_more(buffers_.shared());
-  if (more == 0 && grants.granted() < grants.wanted()) buffers_.wait(*this);
+  buffers_.count_receives();
+  if (more == 0 && grants.granted() < grants.wanted()) {
+    if (std::exchange(lacked_at_, grants.stopped_at()) != grants.stopped_at())
+      buffers_.lack(observe::PoolPart::receives);
+    buffers_.wait(*this);
+  }
   return more;
 }
 

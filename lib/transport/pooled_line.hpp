@@ -33,10 +33,13 @@ class PooledLine final : public ChannelLine, private PoolUser {
   void leave_room() noexcept override;
   [[nodiscard]] Result<bool> send(Word const& word, std::uint32_t cell) noexcept override;
   [[nodiscard]] bool is_pooled() const noexcept override { return true; }
+  [[nodiscard]] observe::Tally* tally() const noexcept override { return buffers_.tally(); }
   [[nodiscard]] std::uint32_t grant_at_arrival(std::uint64_t allowed,
                                                std::uint32_t left) noexcept override {
-    return share_->grants().arrive(buffers_.shared(), allowed,
-                                   left - std::min(left, share_->waiting()));
+    auto const more = share_->grants().arrive(buffers_.shared(), allowed,
+                                              left - std::min(left, share_->waiting()));
+    buffers_.count_receives();
+    return more;
   }
   [[nodiscard]] std::uint32_t grant_at_release() noexcept override {
     return share_->grant_at_release();
@@ -61,6 +64,7 @@ class PooledLine final : public ChannelLine, private PoolUser {
   std::uint64_t given_back_ = 0;       // of all messages
   std::uint32_t next_word_ = 0;        // of this transport
   bool waits_for_draft_ = false;
+  std::uint64_t lacked_at_ = 0;  // Grants::stopped_at(), when it last got nothing
 };
 
 }  // namespace lend::transport

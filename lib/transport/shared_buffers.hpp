@@ -6,6 +6,7 @@
 #include <lend/channel/receive_pool.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <lend/transport/message_pool.hpp>
+#include <observe/tally.hpp>
 #include <transport/buffers.hpp>
 #include <verbs/device/forking.hpp>
 
@@ -44,7 +45,10 @@ class SharedBuffers {
 
   /// The number of one more transport; nothing if there are transports_max.
   [[nodiscard]] std::optional<std::uint32_t> admit() noexcept;
-  void leave(std::uint32_t number) noexcept { numbers_.push_back(number); }
+  void leave(std::uint32_t number) noexcept {
+    numbers_.push_back(number);
+    count_transports();
+  }
 
   /// Where no draft is free, asks all that are sending.
   void reclaim_drafts() noexcept;
@@ -52,6 +56,7 @@ class SharedBuffers {
   [[nodiscard]] std::optional<std::uint32_t> take_draft() noexcept;
   void give_back_draft(std::uint32_t draft) noexcept {
     free_drafts_.push_back(draft);
+    count_drafts();
     wake_waiting();
   }
   /// `user` has sent drafts that it has not given back.
@@ -72,6 +77,18 @@ class SharedBuffers {
   /// A draft or a receive is free.
   void wake_waiting() noexcept;
 
+  /// What shared() has has changed.
+  void count_receives() noexcept {
+    if (tally_) [[unlikely]]
+      tally_->set_part(PoolPart::receives, options_.shared - shared_.free(), shared_.free());
+  }
+  /// There was none.
+  void lack(observe::PoolPart part) noexcept {
+    if (tally_) tally_->lack(part);
+  }
+  /// What the transports count, too. Null: nothing is to be counted.
+  [[nodiscard]] observe::Tally* tally() const noexcept { return tally_.get(); }
+
   [[nodiscard]] MessagePoolOptions const& options() const noexcept { return options_; }
   [[nodiscard]] ReceivePool& pool() noexcept { return pool_; }
   [[nodiscard]] Buffers const& receives() const noexcept { return receives_; }
@@ -91,8 +108,18 @@ class SharedBuffers {
   }
 
  private:
+  using PoolPart = observe::PoolPart;
+
   SharedBuffers(MessagePoolOptions const& options, std::uint32_t words_each, Buffers receives,
                 ReceivePool pool, Buffers drafts, Buffers words);
+
+  void count_transports() noexcept {
+    if (tally_) tally_->set_part(PoolPart::transports, transports(), numbers_.size());
+  }
+  void count_drafts() noexcept {
+    if (tally_) [[unlikely]]
+      tally_->set_part(PoolPart::drafts, options_.drafts - free_drafts(), free_drafts());
+  }
 
   MessagePoolOptions options_;
   std::uint32_t words_each_;
@@ -104,6 +131,7 @@ class SharedBuffers {
   std::vector<std::uint32_t> free_drafts_;        // room for all
   std::vector<PoolUser*> sending_{}, waiting_{};  // room for all
   verbs::Inheritance origin_{};
+  std::unique_ptr<observe::Tally> const tally_{observe::Tally::if_asked()};  // null: none is asked
 };
 
 }  // namespace lend::transport

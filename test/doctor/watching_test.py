@@ -50,7 +50,7 @@ def follow():
                      for _ in range(2)]
         watchdog = threading.Timer(60, lambda: [follower.kill() for follower in followers])
         watchdog.start()
-        program = subprocess.Popen([*OBSERVE, "a message for each line of its input"], stdin=subprocess.PIPE,
+        program = subprocess.Popen([*OBSERVE, "a message for each line of its input beside a pool"], stdin=subprocess.PIPE,
                                    stdout=subprocess.DEVNULL, text=True, env={**os.environ, "LEND_RECORD": folder})
         told = [[], []]
         for _ in range(3):
@@ -86,7 +86,7 @@ def top():
         check("top of nothing", none.returncode == 0 and none.stdout.startswith("0 running, 0 ended"), none)
         if not OBSERVE:
             return
-        program = subprocess.Popen([*OBSERVE, "a message for each line of its input"], stdin=subprocess.PIPE,
+        program = subprocess.Popen([*OBSERVE, "a message for each line of its input beside a pool"], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True, env={**os.environ, "LEND_METRICS": folder})
         for _ in range(3):
             print(file=program.stdin, flush=True)
@@ -97,7 +97,9 @@ def top():
         check("top --format has what a process counts", posted in said, said)
         table = run("top", "--every", "10ms", "--count", "2", folder)
         rows = [line.split() for line in table.stdout.splitlines() if line.split()[0] == str(program.pid)]
-        check("a row for each of two looks", len(rows) == 2 and all(row[1:5] == ["observe_t", "-", "2", "0"] for row in rows) and
+        channels, pools = rows[::2], rows[1::2]
+        check("a row for each of two looks", len(channels) == 2 and all(row[1:5] == ["observe_t", "-", "2", "0"] for row in channels) and
+              all(row[1:] == ["observe_t", "pieces", "0", "4", "0"] for row in pools) and
               max(map(len, table.stdout.splitlines())) <= 80 and table.stdout.startswith("1 running, 0 ended"), table)
         written = f"{folder}/lend.prom"
         done = run("top", "--format", "json", "--write", written, "--every", "1ms", "--count", "3", folder)

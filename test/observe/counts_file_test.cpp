@@ -12,6 +12,7 @@
 #include <base/own_directory.hpp>
 #include <observe/counts_file.hpp>
 #include <observe/observer.hpp>
+#include <observe/tally.hpp>
 
 #include <array>
 #include <cstdlib>
@@ -204,6 +205,27 @@ TEST_CASE("what finds no place in the file is seen once it has ended", "[observe
   auto const posted = totals_of(read, "many").operations[sending].posted;
   CHECK(read.hidden == (has_ended ? 0 : 6));
   CHECK(posted == observe::observers_max + (has_ended ? 6 : 0));
+}
+
+TEST_CASE("of a process that has ended nothing of its pools is used or free", "[observe]") {
+  NewDirectory const folder;
+  Counting counting{folder.path(), [] {
+                      auto pool = observe::Tally::if_asked();
+                      pool->set_part(observe::PoolPart::drafts, 250, 6);
+                      pool->lack(observe::PoolPart::drafts);
+                      return pool;
+                    }};
+  auto const file = only_file_in(folder.path());
+  auto const drafts = [&file] {
+    return must(observe::read_counts(file))
+        .counts.tallies.pools[static_cast<std::size_t>(observe::PoolPart::drafts)];
+  };
+  CHECK(drafts().used == 250);
+  CHECK(drafts().free == 6);
+  counting.kill();
+  CHECK(drafts().used == 0);
+  CHECK(drafts().free == 0);
+  CHECK(drafts().lacking == 1);
 }
 
 TEST_CASE("a damaged file of metrics is refused or read", "[observe]") {

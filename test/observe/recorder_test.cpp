@@ -257,8 +257,11 @@ TEST_CASE("a process killed at any instruction leaves a whole recording", "[obse
 }
 
 // For test/doctor/lend_test.py, which follows them.
-TEST_CASE("a message for each line of its input", "[.]") {
+TEST_CASE("a message for each line of its input beside a pool", "[.]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(4096));
+  auto pieces = must(ends.domain.allocate(256));
+  auto set = must(WaitSet::create(ends.context));
+  auto const pool = must(ReceivePool::create(set, pieces.chunks(64)));
   for (std::string line; std::getline(std::cin, line);) exchange(ends, memory);
 }

@@ -19,9 +19,10 @@ enum class MetricsFormat : std::uint8_t {
 
 /// What all channels of this process count that do, together with those that have ended: for the
 /// program's own answer to GET /metrics. Channels count by ObserveOptions or LEND_METRICS=1; their
-/// counts are added by ObserveOptions::name. Transports count messages, groups calls, and listeners
-/// clients, by LEND_METRICS=1. A forked child begins at zero, without what its parent has. By
-/// LEND_METRICS=DIR all count as by 1, in a file there, which `lend top` reads.
+/// counts are added by ObserveOptions::name. By LEND_METRICS=1 transports count messages, groups
+/// calls, listeners clients, and pools how much of them is used and how often nothing was free. A
+/// forked child begins at zero, without what its parent has. By LEND_METRICS=DIR all count as by 1,
+/// in a file there, which `lend top` reads.
 ///
 /// Latencies are known to a sixteenth, and lend_operation_seconds_sum to a thirty-second. Counts
 /// that are made meanwhile may be in it or not, each by itself.

@@ -16,6 +16,8 @@ std::uint64_t PoolState::next_id_of(std::uint32_t index) noexcept {
 
 void PoolState::count_posted() noexcept {
   ++posted_;
+  if (tally_) [[unlikely]]
+    tell_posted();
   if (posted_ >= options_.low_mark) is_low_ = false;
 }
 
@@ -34,6 +36,7 @@ void PoolState::count_posted() noexcept {
 
 void PoolState::wait(std::uint32_t index) noexcept {
   waiting_.push_back(index);
+  if (tally_) tell_posted();
   set_->note_waiting_piece();
 }
 
@@ -51,6 +54,8 @@ void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) no
   if (entry.has_returned()) [[unlikely]]
     channel->note_returned(entry.returned());
   piece.bytes = entry.is_by_write() ? 0 : entry.bytes();
+  if (tally_) [[unlikely]]
+    count_message();
   if (channel->taker != nullptr) return hand_over(index, *channel);
   piece.tag = channel->tag();
   piece.immediate = entry.immediate();
@@ -61,6 +66,12 @@ void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) no
   has_news_ = true;
   set_->ready_pools.append(as_ready_);
   note_if_low();
+}
+
+[[gnu::noinline]] void PoolState::count_message() noexcept {
+  tell_posted();
+  tally_->take_pooled();
+  if (posted_ == 0) tally_->lack(observe::PoolPart::pieces);
 }
 
 [[gnu::noinline]] void PoolState::hand_over(std::uint32_t index, ChannelState& channel) noexcept {

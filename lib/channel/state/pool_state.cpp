@@ -99,6 +99,7 @@ void PoolState::end(PoolState* pool) noexcept {
   pool->end_users();
   pool->set_->remove(*pool);
   pool->as_ready_.leave();
+  pool->tally_.reset();
   if (pool->held_ > 0)
     pool->end_loans_of_others();
   else

@@ -8,6 +8,7 @@
 #include <channel/state/set_state.hpp>
 #include <lend/channel/receive_pool.hpp>
 #include <lend/verbs/receive_queue.hpp>
+#include <observe/tally.hpp>
 #include <verbs/device/forking.hpp>
 #include <verbs/queue/polling.hpp>
 #include <verbs/queue/receive_form.hpp>
@@ -93,8 +94,13 @@ class PoolState {
                                            SourceLine const& where);
   [[nodiscard]] std::uint64_t next_id_of(std::uint32_t piece) noexcept;
   void count_posted() noexcept;
+  /// Of those now posted.
+  void tell_posted() noexcept {
+    tally_->set_part(observe::PoolPart::pieces, count_ - posted_, posted_);
+  }
   /// Posts a piece that was posted before, and is lent exclusively. False: the device refuses.
   [[nodiscard]] bool post_again(std::uint32_t piece) noexcept;
+  void count_message() noexcept;
   /// A message for the channel's taker.
   void hand_over(std::uint32_t piece, ChannelState& channel) noexcept;
   void post_or_wait(std::uint32_t piece) noexcept;
@@ -125,6 +131,7 @@ class PoolState {
   bool has_ended_ = false;
   bool keeps_loans_ = false;
   verbs::Inheritance origin_{};
+  std::unique_ptr<observe::Tally> tally_{observe::Tally::if_asked()};  // null: none is asked
   LinkedNode<PoolState> as_ready_{this};
 };
 
