@@ -2,6 +2,8 @@
 // The clock of observed channels: a counter of the CPU where that is good, else a call. Any thread.
 #pragma once
 
+#include <lend/base/export.hpp>
+
 #include <cstdint>
 #include <ctime>
 
@@ -28,10 +30,16 @@ struct Clock {
   /// Source: Intel SDM vol. 3, 18.17.1 "Invariant TSC"; AMD APM vol. 2, 13.2.4; Linux
   /// kernel/time/clocksource.c, available_clocksource_show(): without an unstable one; Arm ARM
   /// DDI 0487, D11.1.
-  [[nodiscard]] static Clock const& of_this_process() noexcept;
+  [[nodiscard]] LEND_EXPORT static Clock const& of_this_process() noexcept;
 
   [[nodiscard]] std::uint64_t now() const noexcept {
     return is_counter ? counter() : raw_nanoseconds();
+  }
+  /// Of the time since `then`; 0 where the counters of two processors differ by more than that.
+  [[nodiscard]] std::uint64_t nanoseconds_since(std::uint64_t then) const noexcept {
+    auto const ticks = static_cast<std::int64_t>(now() - then);
+    auto const elapsed = static_cast<std::int64_t>(static_cast<double>(ticks) * nanoseconds_a_tick);
+    return static_cast<std::uint64_t>(elapsed > 0 ? elapsed : 0);
   }
   /// Of a clock that is_counter.
   [[nodiscard, gnu::always_inline]] static std::uint64_t counter() noexcept {

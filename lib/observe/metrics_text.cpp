@@ -186,11 +186,16 @@ void add_tallies(MetricsText& text, observe::Tallies const& its) {
   text.add({{"direction", "received"}}, its.received_bytes);
   text.begin({Kind::counter, "lend_group_calls", "Calls of groups that ended."});
   for (std::size_t i = 0; i < its.calls.size(); ++i) {
-    auto const& [succeeded, failed] = its.calls[i];
-    if (succeeded + failed == 0) continue;
-    text.add({{"call", observe::call_names[i]}, {"result", "succeeded"}}, succeeded);
-    text.add({{"call", observe::call_names[i]}, {"result", "failed"}}, failed);
+    auto const& of_call = its.calls[i];
+    if (of_call.succeeded + of_call.failed == 0) continue;
+    text.add({{"call", observe::call_names[i]}, {"result", "succeeded"}}, of_call.succeeded);
+    text.add({{"call", observe::call_names[i]}, {"result", "failed"}}, of_call.failed);
   }
+  text.begin({Kind::counter, "lend_group_call_seconds",
+              "From the begin of a call at a rank until it had succeeded there.", "seconds"});
+  for (std::size_t i = 0; i < its.calls.size(); ++i)
+    if (its.calls[i].succeeded != 0)
+      text.add({{"call", observe::call_names[i]}}, double(its.calls[i].nanoseconds) * 1e-9);
   text.begin({Kind::counter, "lend_listener_clients", "Clients of listeners, by how they ended."});
   for (std::size_t i = 0; i < its.clients.size(); ++i)
     text.add({{"result", observe::client_ends[i]}}, its.clients[i]);

@@ -37,7 +37,10 @@ class Tally {
     count(counted_.received_bytes, bytes);
   }
   /// A call of that number.
-  void succeed(std::size_t call) noexcept { count(counted_.calls[call].succeeded); }
+  void succeed(std::size_t call, std::uint64_t nanoseconds) noexcept {
+    count(counted_.calls[call].succeeded);
+    count(counted_.calls[call].nanoseconds, nanoseconds);
+  }
   void fail(std::size_t call) noexcept { count(counted_.calls[call].failed); }
   void end_client(ClientEnd how) noexcept {
     count(counted_.clients[static_cast<std::size_t>(how)]);

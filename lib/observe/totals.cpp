@@ -82,7 +82,7 @@ Tallies& Tallies::operator+=(Tallies const& other) noexcept {
   add_words(*this, other, &Its::sent, &Its::received, &Its::sent_bytes, &Its::received_bytes,
             &Its::pooled);
   for (std::size_t i = 0; i < calls.size(); ++i)
-    add_words(calls[i], other.calls[i], &OfCall::succeeded, &OfCall::failed);
+    add_words(calls[i], other.calls[i], &OfCall::succeeded, &OfCall::failed, &OfCall::nanoseconds);
   for (std::size_t i = 0; i < clients.size(); ++i) clients[i] += read_count(other.clients[i]);
   for (std::size_t i = 0; i < pools.size(); ++i)
     add_words(pools[i], other.pools[i], &OfPart::used, &OfPart::free, &OfPart::lacking);

@@ -76,6 +76,7 @@ inline constexpr std::array<std::string_view, 4> pool_parts{"pieces", "transport
 struct Tallies {
   struct OfCall {
     std::uint64_t succeeded = 0, failed = 0;
+    std::uint64_t nanoseconds = 0;  ///< of those that succeeded
   };
   struct OfPart {
     std::uint64_t used = 0, free = 0;  ///< now

@@ -20,7 +20,8 @@ using observe::Counts, observe::ProcessCounts, observe::Tallies, observe::Totals
 struct Work {
   std::uint64_t done = 0, failed = 0, bytes = 0;
   std::array<std::uint64_t, observe::latency_bounds + 1> latencies{};
-  double seconds = 0;  ///< of all latencies
+  std::uint64_t timed = 0;
+  double seconds = 0;  ///< of those
 };
 
 /// A count that a file says is less than before is another process's.
@@ -38,16 +39,17 @@ Work work_of(Totals const& now, Totals const& before) {
     work.bytes += more(its.bytes, was.bytes);
     for (std::size_t k = 0; k < work.latencies.size(); ++k)
       work.latencies[k] += more(its.latencies[k], was.latencies[k]);
+    work.timed = std::accumulate(work.latencies.begin(), work.latencies.end(), std::uint64_t{0});
     work.seconds += std::max(0.0, its.seconds - was.seconds);
   }
   return work;
 }
 
 /// The bound that 99 of 100 latencies do not exceed.
-std::string p99_of(Work const& work, std::uint64_t all) {
+std::string p99_of(Work const& work) {
   std::uint64_t below = 0;
   for (std::size_t i = 0; i < observe::latency_bounds; ++i)
-    if ((below += work.latencies[i]) * 100 >= all * 99)
+    if ((below += work.latencies[i]) * 100 >= work.timed * 99)
       return "<" + std::to_string(observe::latency_bound(i).count() / 1000);
   return ">" + std::to_string(observe::latency_bound(observe::latency_bounds - 1).count() / 1000);
 }
@@ -59,18 +61,16 @@ class Table {
   void begin(ProcessCounts const& process) {
     process_ = formatted("%7u %-9.9s ", process.process, process.program.c_str());
   }
-  void add(std::string const& name, observe::ChannelCounts const& channels, Work const& work) {
-    auto const timed =
-        std::accumulate(work.latencies.begin(), work.latencies.end(), std::uint64_t{0});
+  void add(std::string const& name, observe::ChannelCounts const& channels, Work const& work,
+           bool has_latencies = true) {
     auto const rate = [this](std::uint64_t count) { return double(count) / seconds_; };
     text_ += process_ + formatted("%-9.9s %5llu %6llu %8.0f %6.0f %7.1f ", name.c_str(),
                                   static_cast<unsigned long long>(channels.working),
                                   static_cast<unsigned long long>(channels.broken), rate(work.done),
                                   rate(work.failed), rate(work.bytes) / 1e6);
-    text_ += timed == 0 ? formatted("%7s %7s", "-", "-")
-                        : formatted("%7.2f %7s", work.seconds / double(timed) * 1e6,
-                                    p99_of(work, timed).c_str());
-    text_ += '\n';
+    text_ += work.timed == 0 ? formatted("%7s %7s\n", "-", "-")
+                             : formatted("%7.2f %7s\n", work.seconds / double(work.timed) * 1e6,
+                                         has_latencies ? p99_of(work).c_str() : "-");
   }
   void add_part(std::string_view name, Tallies::OfPart const& now, Tallies::OfPart const& before) {
     auto const lacking = more(now.lacking, before.lacking);
@@ -121,8 +121,10 @@ void add_tallies(Table& table, Tallies const& now, Tallies const& before) {
     calls += now.calls[i].succeeded + now.calls[i].failed;
     work.done += more(now.calls[i].succeeded, before.calls[i].succeeded);
     work.failed += more(now.calls[i].failed, before.calls[i].failed);
+    work.seconds += double(more(now.calls[i].nanoseconds, before.calls[i].nanoseconds)) * 1e-9;
   }
-  if (calls != 0) table.add("calls", {}, work);
+  work.timed = work.done;
+  if (calls != 0) table.add("calls", {}, work, false);
   for (std::size_t i = 0; i < now.pools.size(); ++i)
     table.add_part(observe::pool_parts[i], now.pools[i], before.pools[i]);
 }

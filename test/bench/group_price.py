@@ -5,9 +5,10 @@ counted by callgrind: group_price.py GROUP_PRICE
 
 GROUP_PRICE is the program built from group_price.cpp. The figures are of lend and of the soft device,
 posts and polls included, or of a call that blocks and finds there what it needs; they are held to
-BANDS, by ranks. Those of written rows, which are copied to their reader, are held to WRITTEN, and what
-rows that are sent as they lie take above raw verbs to LENT. Exits 1 beyond them, 77 where valgrind is
-missing.
+BANDS, by ranks. What LEND_METRICS adds to a call that blocks, whose messages no channel counts, is
+held to METRICS. The figures of written rows, which are copied to their reader, are held to WRITTEN,
+and what rows that are sent as they lie take above raw verbs to LENT. Exits 1 beyond them, 77 where
+valgrind is missing.
 """
 import sys
 
@@ -19,19 +20,20 @@ BANDS = {
     "posted": {("barrier", 2): 2910, ("allreduce", 2): 3630, ("barrier", 4): 5130, ("allreduce", 4): 5980},
     "blocking": {("barrier", 2): 780, ("allreduce", 2): 1130, ("barrier", 4): 1110, ("allreduce", 4): 1560},
 }
+METRICS = 32  # 27
 # By bytes and rows each way, of which each has its part of what a run takes.
 WRITTEN = {(192, 2): 600}
 LENT = {(8192, 2): 1510, (8192, 8): 1290}
 
 
-def count(program, way, what, ranks):
+def count(program, way, what, ranks, metrics="0"):
     """Instructions of a call at one rank, but for those that look whether a program lives: these go
     by the clock."""
     command = [program, way, what, str(ranks), str(CALLS)]
     if way == "blocking":  # such calls hardly ever look
-        return callgrind.within(["lend_bench_call"], command) / CALLS
+        return callgrind.within(["lend_bench_call"], command, {"LEND_METRICS": metrics}) / CALLS
     functions = ["lend_bench_group", "*Peer::is_found_dead*"]  # counts in the one, not in the other
-    return callgrind.within(functions, command) / CALLS / ranks
+    return callgrind.within(functions, command, {"LEND_METRICS": metrics}) / CALLS / ranks
 
 
 def of_row(program, way, size, rows):
@@ -51,6 +53,12 @@ def main():
             print(f"{way} {what}, {ranks} ranks: {figure:.0f} instructions at each rank")
             if figure > band:
                 beyond.append(f"{way} {what}, {ranks} ranks: {figure:.0f}, the band is {band}")
+            if way != "blocking":
+                continue
+            more = count(sys.argv[1], way, what, ranks, metrics="1") - figure
+            print(f"  and {more:.0f} where metrics are asked for")
+            if more > METRICS:
+                beyond.append(f"metrics add {more:.0f} to a {way} {what}, {ranks} ranks, the band is {METRICS}")
     for (size, rows), band in WRITTEN.items():
         figure = of_row(sys.argv[1], "exchange", size, rows)
         print(f"a written row of {size} bytes, {rows} each way: {figure:.0f} instructions at both ranks")

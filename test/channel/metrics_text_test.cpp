@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -285,10 +286,55 @@ TEST_CASE("by LEND_METRICS groups count their calls, blocking and posted", "[obs
   CHECK(more("failed") == 1);
 }
 
+TEST_CASE("by LEND_METRICS groups count how long calls took, from their begin to their success",
+          "[observe]") {
+  if (connects_slowly()) return;
+  using namespace std::chrono_literals;
+  auto const now = [] { return std::chrono::steady_clock::now(); };
+  auto const seconds = [](Samples const& samples, std::string const& call) {
+    return sum_of(samples, "lend_group_call_seconds_total", {'"' + call + '"'});
+  };
+  EnvironmentVariable const all{"LEND_METRICS", "1"};
+  auto ranks = group_of(2);
+  auto const before = samples_now();
+  auto const first = now();
+  std::chrono::duration<double> under_way{};
+  // Rank 0 is in it for 20 ms before rank 1 comes.
+  auto const call = [&](auto is_over, auto finish) {
+    bool is_early = is_over();
+    auto const begun = now();
+    while (now() - begun < 20ms) is_early |= is_over();
+    under_way = now() - begun;
+    CHECK_FALSE(is_early);
+    CHECK(seconds(samples_now(), "barrier") == seconds(before, "barrier"));
+    bool const is_over_at_1 = ranks[1].barrier(within(0ns)).has_value();
+    must(finish());
+    if (!is_over_at_1) must(ranks[1].barrier(within(patience)));
+  };
+  SECTION("of one that is made again") {
+    call([&] { return ranks[0].barrier(within(0ns)).has_value(); },
+         [&] { return ranks[0].barrier(within(patience)); });
+  }
+  SECTION("of one that is posted") {
+    GroupScope scope{ranks[0]};
+    auto posted = must(scope.post_barrier());
+    call([&] { return must(posted.poll()); }, [&] { return scope.finish(); });
+  }
+  std::chrono::duration<double> const whole = now() - first;
+  auto const took = seconds(samples_now(), "barrier") - seconds(before, "barrier");
+  // A clock that was measured for 2 ms may be wrong.
+  CHECK(took > under_way.count() / 4);
+  CHECK(took < 4 * 2 * whole.count());  // of both ranks
+  CHECK(seconds(samples_now(), "allreduce") == seconds(before, "allreduce"));
+}
+
 // For metrics_text_test.py.
 TEST_CASE("a text to parse", "[.]") {
   auto ends = two_ends(counting_as(R"(to "parse" \)"));
   send_each(ends, 5);
+  EnvironmentVariable const all{"LEND_METRICS", "1"};
+  auto alone = group_of(1);
+  must(alone[0].barrier(within(patience)));
   for (auto const format :
        {MetricsFormat::openmetrics, MetricsFormat::prometheus, MetricsFormat::json})
     std::cout << '\f' << metrics_text(format);

@@ -30,6 +30,7 @@ series = sorted((one["name"], sorted(one["labels"].items()), float(one["value"])
                 for one in read["series"])
 sends = ("lend_operations_posted_total", [("name", NAME), ("operation", "send")], 5.0)
 assert sends in series, text
+assert any(name == "lend_group_call_seconds_total" and labels == [("call", "barrier")] for name, labels, _ in series), text
 output_of("of 100 names 64 are told apart and the others count as one")
 
 try:

@@ -34,6 +34,15 @@ std::vector<std::string> rows_of(observe::Tallies const& before, observe::Tallie
 
 }  // namespace
 
+TEST_CASE("top has the mean time of the calls that ended between two looks", "[observe]") {
+  observe::Tallies before, now;
+  before.calls[0] = {.succeeded = 10, .failed = 1, .nanoseconds = 900'000};
+  now.calls[0] = {.succeeded = 12, .failed = 3, .nanoseconds = 920'000};
+  now.calls[7] = {.succeeded = 2, .nanoseconds = 60'000};
+  CHECK(rows_of(before, now) == std::vector<std::string>{"calls 0 0 2 1 0.0 20.00 -"});
+  CHECK(rows_of(now, now) == std::vector<std::string>{"calls 0 0 0 0 0.0 - -"});
+}
+
 TEST_CASE("top has what each part of the pools has, and how often it lacked", "[observe]") {
   observe::Tallies before, now;
   before.pools[0] = {.used = 3, .free = 5};

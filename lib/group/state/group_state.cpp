@@ -96,6 +96,7 @@ Result<void> GroupState::run(Membership& team, Call const& call, Deadline deadli
   if (ongoing().exists() && (!posted_.is_empty() || !ongoing().goes_on_with(team, call)))
     return is_under_way();
   auto const is_new = !ongoing().exists();
+  if (is_new) count_begin();
   auto const polled = is_new ? poll_at_times() : success();
   if (polled.has_error()) {
     break_by(polled.error());

@@ -18,6 +18,7 @@
 #include <lend/base/result.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <lend/group/prepared_group.hpp>
+#include <observe/clock.hpp>
 #include <observe/tally.hpp>
 #include <verbs/device/forking.hpp>
 
@@ -140,10 +141,15 @@ class GroupState {
   [[nodiscard]] OngoingCall& ongoing() noexcept { return progress_.call(); }
   [[nodiscard]] OngoingCall const& ongoing() const noexcept { return progress_.call(); }
   [[nodiscard]] Result<void> begin(Membership& team, Call const& call) noexcept;
+  /// Before begin() or a short call.
+  void count_begin() noexcept {
+    if (tally_) [[unlikely]]
+      call_began_ = clock_.now();
+  }
   void finish(Membership const& team, Collective collective) noexcept {
     if (team.is_whole) ++history_.finished;
     if (tally_) [[unlikely]]
-      tally_->succeed(static_cast<std::size_t>(collective));
+      tally_->succeed(static_cast<std::size_t>(collective), clock_.nanoseconds_since(call_began_));
     status_.leave();
   }
   /// Between calls that wait for nothing: now and then takes what has come.
@@ -164,6 +170,8 @@ class GroupState {
   PeerList peers_{*this};
   GroupFailure failure_{};
   std::unique_ptr<observe::Tally> const tally_{observe::Tally::if_asked()};  // null: none is asked
+  observe::Clock const clock_{tally_ ? observe::Clock::of_this_process() : observe::Clock{}};
+  std::uint64_t call_began_ = 0;  // by that clock, where calls are counted
   Progress progress_;
   Arrivals arrivals_{links_, progress_.call(), status_, peers_, failure_};
   ShortCalls short_calls_{links_, status_, progress_.call()};

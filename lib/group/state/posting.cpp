@@ -110,6 +110,7 @@ Result<void> GroupState::go_on() noexcept {
       PostedCall const& posted = posted_.front();
       PostedCall::Touch const touch{posted};
       if (!ongoing().exists()) {
+        count_begin();
         LEND_TRYV(begin(*posted.team, posted.call));
       }
       LEND_TRY(is_over, progress_.advance());
