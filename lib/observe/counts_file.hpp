@@ -31,6 +31,7 @@ inline constexpr std::size_t tallies_max = 4096;
 struct CountsHeader {
   std::uint64_t magic = counts_magic;
   std::uint32_t totals_bytes = sizeof(Totals);
+  std::uint32_t tallies_bytes = sizeof(Tallies);
   std::uint32_t process = 0;
   /// Of a block of channels: its size, and where in it are OperationMetrics, PeerLoanMetrics, room
   /// waits and ChannelCounts. 0 until there is one.

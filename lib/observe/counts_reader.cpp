@@ -83,6 +83,7 @@ class Reader {
       return refused(path_, "has no metrics of lend, or those of another version or byte order");
     auto const& block = header_.observer;
     bool const is_other = header_.totals_bytes != sizeof(Totals) ||
+                          header_.tallies_bytes != sizeof(Tallies) ||
                           (block.bytes != 0 && block.bytes != sizeof(Observer)) ||
                           (header_.tally.bytes != 0 && header_.tally.bytes != sizeof(Tally));
     if (is_other) return refused(path_, "has metrics of another version of lend");

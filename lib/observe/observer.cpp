@@ -53,7 +53,6 @@ Tally::Tally(Registry& registry) noexcept : registry_{registry} {
 }
 
 Tally::~Tally() {
-  counted_.end_pools();
   registry_.leave(*this);
 }
 

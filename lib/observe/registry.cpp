@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <concepts>
 #include <memory>
 #include <new>
 #include <string>
@@ -59,6 +60,7 @@ template <class Counting>
 void Registry::leave(Counting& it) noexcept {
   if (process_ != ::getpid()) return;
   std::scoped_lock const lock{mutex_};
+  if constexpr (std::same_as<Counting, Tally>) it.counted_.end_pools();
   (it.previous_ != nullptr ? it.previous_->next_ : first_of(it)) = it.next_;
   if (it.next_ != nullptr) it.next_->previous_ = it.previous_;
   add(it, ended_);

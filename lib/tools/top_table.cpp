@@ -51,7 +51,16 @@ std::string p99_of(Work const& work) {
   for (std::size_t i = 0; i < observe::latency_bounds; ++i)
     if ((below += work.latencies[i]) * 100 >= work.timed * 99)
       return "<" + std::to_string(observe::latency_bound(i).count() / 1000);
-  return ">" + std::to_string(observe::latency_bound(observe::latency_bounds - 1).count() / 1000);
+  return ">1s";
+}
+static_assert(observe::latency_bound(observe::latency_bounds - 1) <
+              std::chrono::milliseconds{1050});
+
+/// A mean in microseconds, of 7 characters; of 10 s and more in seconds.
+std::string mean_of(Work const& work) {
+  double const mean = work.seconds / double(work.timed) * 1e6;
+  if (mean >= 1e7) return formatted("%6.0fs", mean / 1e6);
+  return formatted(mean < 1e4 ? "%7.2f" : "%7.0f", mean);
 }
 
 class Table {
@@ -69,7 +78,7 @@ class Table {
                                   static_cast<unsigned long long>(channels.broken), rate(work.done),
                                   rate(work.failed), rate(work.bytes) / 1e6);
     text_ += work.timed == 0 ? formatted("%7s %7s\n", "-", "-")
-                             : formatted("%7.2f %7s\n", work.seconds / double(work.timed) * 1e6,
+                             : formatted("%s %7s\n", mean_of(work).c_str(),
                                          has_latencies ? p99_of(work).c_str() : "-");
   }
   void add_part(std::string_view name, Tallies::OfPart const& now, Tallies::OfPart const& before) {

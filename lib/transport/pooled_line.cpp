@@ -58,9 +58,10 @@ std::optional<std::span<std::byte>> PooledLine::room(std::size_t /*least*/, std:
   if (!draft) {
     give_back_sent();
     draft = buffers_.take_draft();
-    bool const has_waited = std::exchange(waits_for_draft_, !draft);
+    waits_for_draft_ = !draft;
+    bool const is_counted = std::exchange(lacks_draft_, waits_for_draft_);
     if (waits_for_draft_) {
-      if (!has_waited) buffers_.lack(observe::PoolPart::drafts);
+      if (!is_counted) buffers_.lack(observe::PoolPart::drafts);
       buffers_.wait(*this);
       return std::nullopt;
     }

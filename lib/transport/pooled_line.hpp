@@ -63,8 +63,9 @@ class PooledLine final : public ChannelLine, private PoolUser {
   base::Ring<std::uint32_t> sending_;  // drafts, in order
   std::uint64_t given_back_ = 0;       // of all messages
   std::uint32_t next_word_ = 0;        // of this transport
-  bool waits_for_draft_ = false;
-  std::uint64_t lacked_at_ = 0;  // Grants::stopped_at(), when it last got nothing
+  bool waits_for_draft_ = false;       // and has not been told since that one is free
+  bool lacks_draft_ = false;           // until it gets one
+  std::uint64_t lacked_at_ = 0;        // Grants::stopped_at(), when it last got nothing
 };
 
 }  // namespace lend::transport

@@ -244,14 +244,33 @@ TEST_CASE("a child of fork() writes no rows of its parent", "[group]") {
     });
   };
   run_both();
+  bool const is_under_way = GENERATE(false, true);
+  if (is_under_way)
+    on_each(ranks.groups, [&](Group& group) {
+      std::ranges::fill(taken(values[group.rank()].mutable_values(8, 8)), 0);
+      expect(exchanges[group.rank()]->start(within(patience)));
+    });
   pid_t const child = ::fork();
   if (child == 0) {
-    auto const refused = exchanges[0]->start(within(1s));
-    ::_exit(refused.has_error() && refused.error() == Errc::system_failed ? 0 : 1);
+    auto& own = *exchanges[0];
+    auto const is_refused = [](auto const& result) {
+      return result.has_error() && result.error() == Errc::system_failed;
+    };
+    bool const are_refused = is_under_way
+                                 ? is_refused(own.wait(within(1s))) && is_refused(own.poll()) &&
+                                       is_refused(own.wait_any(within(1s)))
+                                 : is_refused(own.start(within(1s)));
+    static_cast<void>(own.finish());
+    ::_exit(are_refused ? 0 : 1);
   }
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);
+  if (is_under_way) {
+    CHECK(std::ranges::count(taken(values[0].values(8, 8)), 0) == 8);
+    on_each(ranks.groups,
+            [&](Group& group) { expect(exchanges[group.rank()]->wait(within(patience))); });
+  }
   run_both();
 }
 

@@ -41,6 +41,14 @@ TEST_CASE("top has the mean time of the calls that ended between two looks", "[o
   now.calls[7] = {.succeeded = 2, .nanoseconds = 60'000};
   CHECK(rows_of(before, now) == std::vector<std::string>{"calls 0 0 2 1 0.0 20.00 -"});
   CHECK(rows_of(now, now) == std::vector<std::string>{"calls 0 0 0 0 0.0 - -"});
+  auto const mean = [](std::uint64_t milliseconds) {
+    observe::Tallies calls;
+    calls.calls[0] = {.succeeded = 1, .nanoseconds = milliseconds * 1'000'000};
+    return rows_of({}, calls).at(0);
+  };
+  CHECK(mean(9) == "calls 0 0 0 0 0.0 9000.00 -");
+  CHECK(mean(9'000) == "calls 0 0 0 0 0.0 9000000 -");
+  CHECK(mean(90'000'000) == "calls 0 0 0 0 0.0 90000s -");
 }
 
 TEST_CASE("top has what each part of the pools has, and how often it lacked", "[observe]") {

@@ -123,6 +123,25 @@ TEST_CASE("a MessagePool counts who waits for a draft, once", "[observe]") {
   CHECK(pools.more("message_pool_waits") == 1);
 }
 
+TEST_CASE("a MessagePool counts who waits on, as another took the draft that was free, once",
+          "[observe]") {
+  if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
+  EnvironmentVariable const all{"LEND_METRICS", "1"};
+  Pools const pools;
+  PooledServer server{3, {.message_bytes_max = 64, .transports_max = 3, .drafts = 1}};
+  {
+    auto const draft = must(server.near[0]->try_draft(4, 4));
+    REQUIRE(draft);
+    for (std::size_t one = 1; one < 3; ++one) CHECK_FALSE(says(*server.near[one], "no room"));
+    CHECK(pools.more("message_pool_waits", "draft") == 2);
+  }
+  for (std::size_t one = 1; one < 3; ++one) static_cast<void>(must(server.near[one]->poll()));
+  auto const taken = must(server.near[1]->try_draft(4, 4));
+  REQUIRE(taken);
+  CHECK_FALSE(says(*server.near[2], "no room"));
+  CHECK(pools.more("message_pool_waits", "draft") == 2);
+}
+
 TEST_CASE("a MessagePool counts clients that stop for want of receives, each time once",
           "[observe]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;

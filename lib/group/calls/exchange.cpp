@@ -268,6 +268,7 @@ Result<void> group::ExchangeState::end() {
 }
 
 Result<void> Exchange::wait(Deadline deadline) noexcept try {
+  if (state_->group().is_inherited()) return state_->group().why_unusable();
   if (state_->phase != ExchangeState::Phase::under_way) {
     LEND_TRYV(state_->go_on(deadline));
     if (state_->phase != ExchangeState::Phase::under_way) return success();
@@ -287,6 +288,7 @@ Result<void> Exchange::run(Deadline deadline) noexcept {
 
 Result<bool> Exchange::poll() noexcept try {
   auto& state = *state_;
+  if (state.group().is_inherited()) return state.group().why_unusable();
   auto const went_on = state.go_on(within(std::chrono::nanoseconds{0}));
   if (went_on.has_error()) {
     if (base::is_given_up(went_on.error())) return false;
@@ -308,6 +310,7 @@ Result<bool> Exchange::poll() noexcept try {
 
 Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcept try {
   auto& state = *state_;
+  if (state.group().is_inherited()) return state.group().why_unusable();
   LEND_TRYV(state.go_on(deadline));
   if (state.phase != ExchangeState::Phase::under_way) return std::optional<std::size_t>{};
   auto const next = std::ranges::find_if(state.received,
@@ -357,6 +360,7 @@ Exchange& Exchange::drain_within(std::chrono::nanoseconds bound) noexcept {
 /// Of the rows under way: posts the rest, waits, and takes all that came in time.
 Result<void> group::ExchangeState::end_all() {
   if (phase != Phase::posting && phase != Phase::under_way) return success();
+  if (group().is_inherited()) return group().why_unusable();
   auto const until = drain.of_finish();
   scope.drain_until(until);
   bool const was_told = has_told_break;
