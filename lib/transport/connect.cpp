@@ -60,7 +60,7 @@ Result<void> TransportListener::begin(ProtectionDomain domain, Choose choose,
            std::move(choose)](Arrival const& arrival) -> Result<std::unique_ptr<network::Offer>> {
         LEND_TRY(options, choose(arrival));
         auto offer = transport::TransportOffer::prepare(domain, options);
-        if (!offer) refused = offer.error();
+        if (!offer && offer.error() != Errc::exhausted) refused = offer.error();
         return offer;
       },
       limits);

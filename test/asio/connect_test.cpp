@@ -253,6 +253,7 @@ TEST_CASE("an accept ends with why the acceptor could not make an end, and the n
                         [&](error_code, asio::stream const& s) { of_client = s.last_error(); });
     run(io);
     CHECK(why.value() == Errc::invalid_argument);
+    CHECK(acceptor.last_rejected().find(why->message()) != std::string::npos);
     CHECK(of_client.value().message().find(why->message()) != std::string::npos);
   }
 }

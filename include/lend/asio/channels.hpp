@@ -88,6 +88,8 @@ class basic_channel_acceptor {
     return boost::asio::async_initiate<Token, void(error_code, std::optional<Accepted<Channel>>)>(
         implementation::AcceptChannel<Executor>{core_, {}, executor_}, token);
   }
+  /// The last client that was rejected, and why; empty: none.
+  [[nodiscard]] std::string last_rejected() const { return core_->last_rejected(); }
   /// Accepts that wait end with operation_aborted; nothing else changes.
   void cancel() noexcept { core_->cancel(); }
   /// The whole error behind the last code but for that of a cancel, if any.

@@ -78,6 +78,8 @@ class basic_acceptor {
   auto async_accept_messages(Token&& token = {}) {
     return accept<basic_messages<Executor>, AnyTransport>(success(), token);
   }
+  /// The last client that was rejected, and why; empty: none.
+  [[nodiscard]] std::string last_rejected() const { return core_->last_rejected(); }
   /// Accepts that wait end with operation_aborted; nothing else changes.
   void cancel() noexcept { core_->cancel(); }
 

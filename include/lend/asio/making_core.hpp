@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -63,6 +64,12 @@ class MakingCore final : public Turning {
       end_source();
     }
     finish(after, shared_from_this());
+  }
+
+  /// As of the listener.
+  [[nodiscard]] std::string last_rejected() const requires Listens<Source> {
+    std::lock_guard const lock{mutex_};
+    return source_ ? source_.value().last_rejected() : std::string{};
   }
 
   /// `As` makes the handler's values: as(code, made, why), where `made` is empty at an error, and

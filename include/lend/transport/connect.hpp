@@ -53,8 +53,8 @@ class LEND_EXPORT TransportListener {
                                    ListenerLimits const& limits = {});
   [[nodiscard]] int descriptor() const noexcept { return listener_.descriptor(); }
   /// A transport may have messages at once: take them before the next sleep.
-  /// Errors:  those of Listener::poll(); and of prepare() of the kind, by which a client was
-  ///          rejected, who learns it: go on, or mend it.
+  /// Errors:  those of Listener::poll(); and of prepare() of the kind, which would refuse all
+  ///          clients. Where it has no room (exhausted) only this client is rejected.
   [[nodiscard]] Result<std::optional<Accepted<AnyTransport>>> poll();
   [[nodiscard]] std::string const& last_rejected() const noexcept {
     return listener_.last_rejected();

@@ -14,7 +14,7 @@ namespace lend::network {
 struct ListenerState {
   SocketFile file;
   Acceptor acceptor;
-  std::optional<Error> refused_end{};  // why the last end that had to be made here was not
+  std::optional<Error> refused_end{};  // why an end was not made here, which no time mends
 };
 
 }  // namespace lend::network
