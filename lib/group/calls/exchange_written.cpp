@@ -69,7 +69,7 @@ void ExchangeState::await_no_rows() noexcept {
 }
 
 bool ExchangeState::is_hopeless() const noexcept {
-  return std::ranges::all_of(received, [this](auto const& row) {
+  return std::ranges::all_of(received, [](auto const& row) {
     return !row.place || row.has_come || row.channel->is_broken();
   });
 }
