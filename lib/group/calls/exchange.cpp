@@ -116,13 +116,13 @@ Result<void> group::ExchangeState::post_all(Deadline deadline) {
 }
 
 Result<void> group::ExchangeState::go_on(Deadline deadline) {
+  if (group().is_inherited()) return group().why_unusable();
   if (phase == Phase::comparing) {
     if (wrong) return *wrong;
     LEND_TRYV(post_notes(deadline));
     LEND_TRYV(compare(deadline));
   }
   if (phase != Phase::posting) return success();
-  if (group().is_inherited()) return group().why_unusable();
   auto const done = post_all(deadline);
   has_told_break = done.has_error() && done.error() == Errc::channel_broken;
   if (done.has_value()) return success();
@@ -268,8 +268,8 @@ Result<void> group::ExchangeState::end() {
 }
 
 Result<void> Exchange::wait(Deadline deadline) noexcept try {
-  if (state_->group().is_inherited()) return state_->group().why_unusable();
-  if (state_->phase != ExchangeState::Phase::under_way) {
+  // A run under way, as after start(), needs nothing else of go_on().
+  if (state_->phase != ExchangeState::Phase::under_way || state_->group().is_inherited()) {
     LEND_TRYV(state_->go_on(deadline));
     if (state_->phase != ExchangeState::Phase::under_way) return success();
   }
@@ -288,7 +288,6 @@ Result<void> Exchange::run(Deadline deadline) noexcept {
 
 Result<bool> Exchange::poll() noexcept try {
   auto& state = *state_;
-  if (state.group().is_inherited()) return state.group().why_unusable();
   auto const went_on = state.go_on(within(std::chrono::nanoseconds{0}));
   if (went_on.has_error()) {
     if (base::is_given_up(went_on.error())) return false;
@@ -310,7 +309,6 @@ Result<bool> Exchange::poll() noexcept try {
 
 Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcept try {
   auto& state = *state_;
-  if (state.group().is_inherited()) return state.group().why_unusable();
   LEND_TRYV(state.go_on(deadline));
   if (state.phase != ExchangeState::Phase::under_way) return std::optional<std::size_t>{};
   auto const next = std::ranges::find_if(state.received,
