@@ -7,11 +7,17 @@
 
 namespace lend::bench {
 
-RawEnd::RawEnd(End& end)
-    : end_{end}, queue_pair_{end.queue_pair}, inline_bytes_{end.channel.inline_bytes()} {
-  verbs::RegionState const& state = *end.memory.gather().region;
+RawEnd::RawEnd(ibv_qp* queue_pair, MemoryRegion const& memory) : queue_pair_{queue_pair} {
+  verbs::RegionState const& state = *memory.gather().region;
   address_ = reinterpret_cast<std::uint64_t>(state.address);
   key_ = state.local_key;
+}
+
+RawEnd::RawEnd(End& end) : RawEnd{end.queue_pair, end.memory} {
+  inline_bytes_ = end.channel.inline_bytes();
+  one_core_ = end.one_core;
+  remote_address_ = end.remote.address();
+  remote_key_ = end.remote.key();
 }
 
 RawEnd::RawEnd(End& end, DatagramChannel const& channel, To to) : RawEnd{end} {
@@ -44,8 +50,8 @@ bool RawEnd::post(ibv_wr_opcode opcode, std::size_t place, std::size_t bytes) {
   if (to_.address != nullptr) {
     request.wr.ud = {to_.address, to_.number, to_.key};
   } else {
-    request.wr.rdma.remote_addr = end_.remote.address();
-    request.wr.rdma.rkey = end_.remote.key();
+    request.wr.rdma.remote_addr = remote_address_;
+    request.wr.rdma.rkey = remote_key_;
   }
   ibv_send_wr* refused;
   return ibv_post_send(queue_pair_, &request, &refused) == 0;
@@ -64,7 +70,7 @@ bool RawEnd::read(std::size_t place, std::size_t bytes) {
 RawEnd::Seen RawEnd::poll() {
   ibv_wc completions[16];
   int const taken = ibv_poll_cq(queue_pair_->send_cq, 16, completions);
-  if (taken == 0 && end_.one_core) sched_yield();
+  if (taken == 0 && one_core_) sched_yield();
   Seen seen{0, 0, taken < 0};
   for (int i = 0; i < taken; ++i) {
     if (completions[i].status != IBV_WC_SUCCESS)

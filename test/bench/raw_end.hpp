@@ -17,6 +17,8 @@ class RawEnd {
  public:
   /// Of the end's connected channel.
   explicit RawEnd(End& end);
+  /// Of a connected queue pair, for sends and receives of `memory`.
+  RawEnd(ibv_qp* queue_pair, MemoryRegion const& memory);
   /// Of a channel for datagrams, which all go `to` one other.
   struct To {
     ibv_ah* address = nullptr;
@@ -40,12 +42,12 @@ class RawEnd {
  private:
   [[nodiscard]] bool post(ibv_wr_opcode opcode, std::size_t place, std::size_t bytes);
 
-  End& end_;
   ibv_qp* queue_pair_;
-  std::uint32_t inline_bytes_;
+  std::uint32_t inline_bytes_ = 0;
+  bool one_core_ = false;
   To to_{};
-  std::uint64_t address_;
-  std::uint32_t key_;
+  std::uint64_t address_, remote_address_ = 0;
+  std::uint32_t key_, remote_key_ = 0;
 };
 
 }  // namespace lend::bench
