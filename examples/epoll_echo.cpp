@@ -123,8 +123,9 @@ static lend::Result<void> serve(lend::TransportListener& listener,
     count = done < clients ? ::epoll_wait(loop, events.data(), events.size(), 500) : 0;
   }
   ::close(loop);
-  std::cout << "one thread echoed " << echoed << " words of " << done << " clients, at most "
-            << most << " at a time\n";
+  // One text, because the thread of the clients may print, too.
+  std::cout << "one thread echoed " + std::to_string(echoed) + " words of " + std::to_string(done) +
+                   " clients, at most " + std::to_string(most) + " at a time\n";
   return lend::success();
 }
 
@@ -171,7 +172,8 @@ static lend::Result<void> ask(std::string const& address, lend::ProtectionDomain
   for (auto& one : transports) {
     LEND_TRYV(lend::finish(one, lend::within(patience)));
   }
-  std::cout << clients << " clients heard " << right << " words again\n";
+  std::cout << std::to_string(clients) + " clients heard " + std::to_string(right) +
+                   " words again\n";
   return lend::success();
 }
 

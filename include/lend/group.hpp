@@ -2,6 +2,7 @@
 // All of lend that a program with groups of ranks needs: it links liblend-group, too.
 #pragma once
 
+#include <lend/group/collective.hpp>
 #include <lend/group/exchange.hpp>
 #include <lend/group/group.hpp>
 #include <lend/group/group_connector.hpp>

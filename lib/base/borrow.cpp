@@ -65,6 +65,12 @@ std::string work_text(Operation operation, SourceLine where) {
   return text;
 }
 
+[[noreturn, gnu::cold, gnu::noinline]] void stop_for_ended_region() noexcept {
+  stop(
+      "an element or piece of a MemoryRegion was posted or exposed after that region had been "
+      "destroyed or assigned over; take elements and pieces from an existing region");
+}
+
 }  // namespace
 
 std::string BorrowLedger::Found::sentence() const {
@@ -161,7 +167,7 @@ Loan const* BorrowLedger::link_anywhere(Loan& loan) noexcept {
   if (is_lone()) sort_lone();
   if (!is_sorted()) {
     if (loan.kind_ == LoanKind::shared) {
-      insert(loan, *ends_.previous_, ends_);
+      loan.insert(*ends_.previous_, ends_);
       return nullptr;
     }
     sort();
@@ -198,18 +204,12 @@ Loan const* BorrowLedger::link_anywhere(Loan& loan) noexcept {
   }
 }
 
-[[gnu::cold, gnu::noinline]] void BorrowLedger::stop_for_ended_region() noexcept {
-  stop(
-      "an element or piece of a MemoryRegion was posted or exposed after that region had been "
-      "destroyed or assigned over; take elements and pieces from an existing region");
-}
-
 Result<void> BorrowLedger::lend(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
                                 SourceLine const& where) noexcept {
   LEND_ASSERT(!loan.on_loan());
   LEND_ASSERT(range.offset + range.length >= range.offset);
-  describe(loan, range, kind, operation, where);
-  insert(loan, loan, loan);  // an empty one stays a ring of its own
+  loan.describe(range, kind, operation, where);
+  loan.insert(loan, loan);  // an empty one stays a ring of its own
 
   Lock::take(locked_);
   if ((flags() & retired) != 0) [[unlikely]]

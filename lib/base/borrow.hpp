@@ -99,12 +99,6 @@ class BorrowLedger {
   [[nodiscard]] std::size_t loans_under_lock() const noexcept {
     return holders_ - ((flags() & retired) != 0 ? 0 : 1);
   }
-  [[noreturn]] static void stop_for_ended_region() noexcept;
-  [[nodiscard]] static bool fits_above(Loan const& below, std::size_t begin, std::size_t end,
-                                       LoanKind kind) noexcept;
-  static void describe(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
-                       SourceLine where) noexcept;
-  static void insert(Loan& loan, Loan& below, Loan& above) noexcept;
   [[nodiscard]] bool link_at_once(Loan& loan, ByteRange range, LoanKind kind) noexcept;
   void link_sorted(Loan& loan, std::size_t end, LoanKind kind, Loan& below) noexcept;
   [[nodiscard]] Loan const* link_anywhere(Loan& loan) noexcept;  // or the rival it overlaps

@@ -42,16 +42,6 @@ class BorrowLedger::Lock {
   std::atomic<bool>& locked_;
 };
 
-/// Whether a loan may go between `below` and the next without a look at any other.
-inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::size_t end,
-                                     LoanKind kind) noexcept {
-  bool const is_clear_below =
-      below.reach_ <= begin ||
-      // An exclusive loan that reached beyond `begin` would overlap `below`, too.
-      (kind == LoanKind::shared && below.kind_ == LoanKind::shared && below.begin_ <= begin);
-  return is_clear_below && end <= below.next_->begin_;
-}
-
 /// Puts a ring of one exclusive loan in order. Inline: with a call here, compilers keep less of a
 /// post in registers.
 [[gnu::always_inline]] inline void BorrowLedger::sort_lone() noexcept {
@@ -66,13 +56,13 @@ inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::
                                                               LoanKind kind) noexcept {
   Flags const now = flags();
   if (kind == LoanKind::shared && now == 0) [[likely]] {
-    insert(loan, *ends_.previous_, ends_);
+    loan.insert(*ends_.previous_, ends_);
     return true;
   }
   if (now != sorted) {
     if (now == 0 && is_empty()) {
       flags_.store(lone, std::memory_order_relaxed);
-      insert(loan, ends_, ends_);
+      loan.insert(ends_, ends_);
       return true;
     }
     if (now != lone) return false;
@@ -81,9 +71,9 @@ inline bool BorrowLedger::fits_above(Loan const& below, std::size_t begin, std::
   std::size_t const begin = range.offset;
   std::size_t const end = range.offset + range.length;
   Loan* below = last_made_[static_cast<std::size_t>(kind)];
-  if (!fits_above(*below, begin, end, kind)) [[unlikely]] {
+  if (!below->has_room_above(begin, end, kind)) [[unlikely]] {
     below = left_last_;
-    if (!fits_above(*below, begin, end, kind)) return false;
+    if (!below->has_room_above(begin, end, kind)) return false;
   }
   link_sorted(loan, end, kind, *below);
   return true;
@@ -94,29 +84,14 @@ inline void BorrowLedger::link_sorted(Loan& loan, std::size_t end, LoanKind kind
                                       Loan& below) noexcept {
   std::size_t const furthest = below.reach_ < end ? end : below.reach_;
   loan.reach_ = kind == LoanKind::exclusive ? end : furthest;
-  insert(loan, below, *below.next_);
+  loan.insert(below, *below.next_);
   last_made_[static_cast<std::size_t>(kind)] = &loan;
-}
-
-inline void BorrowLedger::insert(Loan& loan, Loan& below, Loan& above) noexcept {
-  loan.previous_ = &below;
-  loan.next_ = &above;
-  below.next_ = above.previous_ = &loan;
-}
-
-inline void BorrowLedger::describe(Loan& loan, ByteRange range, LoanKind kind, Operation operation,
-                                   SourceLine where) noexcept {
-  loan.begin_ = range.offset;
-  loan.end_ = range.offset + range.length;
-  loan.note(where);
-  loan.kind_ = kind;
-  loan.operation_ = operation;
 }
 
 [[gnu::always_inline]] inline bool BorrowLedger::lend_at_once(Loan& loan, ByteRange range,
                                                               LoanKind kind, Operation operation,
                                                               SourceLine where) noexcept {
-  describe(loan, range, kind, operation, where);
+  loan.describe(range, kind, operation, where);
   // Without a wait, for which callers would save registers.
   if (!Lock::try_take(locked_)) [[unlikely]]
     return false;

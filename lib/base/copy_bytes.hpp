@@ -57,4 +57,14 @@ inline void copy_bytes(std::span<std::byte> into, std::span<std::byte const> fro
     std::memcpy(into.data() + blocks, from.data() + blocks, from.size() - blocks);
 }
 
+/// Reads a byte of each page, so that what is slow to come or cannot be read faults here.
+/// Shape:   there is a byte.
+inline void touch(std::span<std::byte const> bytes) noexcept {
+  constexpr std::size_t page = 4096;  // or a multiple of it
+  std::byte const volatile* const each = bytes.data();
+  for (std::size_t at = page; at < bytes.size(); at += page) static_cast<void>(each[at]);
+  static_cast<void>(each[0]);
+  static_cast<void>(each[bytes.size() - 1]);
+}
+
 }  // namespace lend::base

@@ -40,6 +40,29 @@ class Loan {
 
  private:
   friend class BorrowLedger;
+
+  void describe(ByteRange range, LoanKind kind, Operation operation, SourceLine where) noexcept {
+    begin_ = range.offset;
+    end_ = range.offset + range.length;
+    note(where);
+    kind_ = kind;
+    operation_ = operation;
+  }
+  void insert(Loan& below, Loan& above) noexcept {
+    previous_ = &below;
+    next_ = &above;
+    below.next_ = above.previous_ = this;
+  }
+  /// Whether one may go between this and the next without a look at any other.
+  [[nodiscard]] bool has_room_above(std::size_t begin, std::size_t end,
+                                    LoanKind kind) const noexcept {
+    bool const is_clear_below =
+        reach_ <= begin ||
+        // An exclusive loan that reached beyond `begin` would overlap this one, too.
+        (kind == LoanKind::shared && kind_ == LoanKind::shared && begin_ <= begin);
+    return is_clear_below && end <= next_->begin_;
+  }
+
   BorrowLedger* ledger_ = nullptr;
   Loan* previous_ = nullptr;
   Loan* next_ = nullptr;

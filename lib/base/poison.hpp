@@ -63,5 +63,14 @@ inline void unpoison([[maybe_unused]] std::span<std::byte const> bytes) noexcept
   return false;
 #endif
 }
+/// Whether AddressSanitizer reports the program's access to these bytes, for whatever reason.
+[[nodiscard]] inline bool has_poison([[maybe_unused]] std::span<std::byte const> bytes) noexcept {
+#ifdef LEND_HAS_ADDRESS_SANITIZER
+  // The interface takes no const. Source: sanitizer/asan_interface.h.
+  return __asan_region_is_poisoned(const_cast<std::byte*>(bytes.data()), bytes.size()) != nullptr;
+#else
+  return false;
+#endif
+}
 
 }  // namespace lend::base

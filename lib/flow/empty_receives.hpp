@@ -3,6 +3,7 @@
 // bytes are written elsewhere. The thread of the channel.
 #pragma once
 
+#include <channel/state/breaking.hpp>
 #include <channel/state/channel_state.hpp>
 #include <channel/state/ending.hpp>
 #include <lend/verbs/work_request.hpp>
@@ -53,8 +54,8 @@ inline std::span<EmptyReceives::Request const> EmptyReceives::post(channel::Chan
   if (channel.is_broken()) return {};  // and its queue pair may be gone
   std::span const all{requests_.data(), count};
   for (auto& request : all) {
-    channel::Slot& slot = channel.in_flight.next();
-    channel::SlotId const id = channel.in_flight.next_id();
+    channel::Slot& slot = channel.in_flight.slots.next();
+    channel::SlotId const id = channel.in_flight.slots.next_id();
     slot.pieces->loan.forget_where();
     channel.in_flight.open(slot, id, Operation::receive, scope, 0, channel::plain_and_held);
     request.wr_id = id.value;
@@ -77,7 +78,7 @@ inline void EmptyReceives::note_posted(channel::ChannelState& channel, channel::
   channel::InFlight& in_flight = channel.in_flight;
   in_flight.note_posted(Operation::receive, scope, count);
   for (auto const& request : std::span{requests_.data(), count}) {
-    channel::Slot& slot = in_flight.slot(channel::SlotId{request.wr_id});
+    channel::Slot& slot = in_flight.slots.tenant(channel::SlotId{request.wr_id});
     in_flight.observed.probe_post(slot, Operation::receive, slot.work.bytes);
     if (in_flight.observed.is_on()) [[unlikely]]
       in_flight.observed.post_any(slot, false);
@@ -90,10 +91,11 @@ inline void EmptyReceives::note_posted(channel::ChannelState& channel, channel::
   auto const& queue = channel.connection.raw();
   int const errno_value = verbs::errno_of(result);
   for (auto const& request : refused)
-    channel.in_flight.cancel(channel.in_flight.slot(channel::SlotId{request.wr_id}));
-  channel.break_with(channel.connection.about(
-      is_clear ? verbs::device_refused(queue, Operation::receive, errno_value)
-               : verbs::device_unclear(queue, Operation::receive, errno_value)));
+    channel.in_flight.cancel(channel.in_flight.slots.tenant(channel::SlotId{request.wr_id}));
+  channel::break_with(
+      channel, channel.connection.about(
+                   is_clear ? verbs::device_refused(queue, Operation::receive, errno_value)
+                            : verbs::device_unclear(queue, Operation::receive, errno_value)));
   channel::Ending{channel}.start_abort();  // the end of the channel tries again
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace lend {
@@ -19,31 +20,77 @@ std::size_t copy_into(std::span<std::byte> room, std::span<std::byte const> byte
   return count;
 }
 
-/// As try_write() of so many bytes, of which `fill(room)` puts the next where they are sent from.
-template <class Fill>
-[[gnu::always_inline]] inline Result<std::size_t> write_by(AnyTransport& transport,
-                                                           std::size_t bytes,
-                                                           Fill&& fill) noexcept {
+/// Calls `send_next(written)`, which sends a message and answers of how many bytes, until `bytes`
+/// are written or it answers that there is no room. The error, if nothing was written.
+template <class SendNext>
+[[gnu::always_inline]] inline Result<std::size_t> write_by(std::size_t bytes,
+                                                           SendNext&& send_next) noexcept {
   std::size_t written = 0;
   while (written < bytes) {
-    auto const left = bytes - written;
-    auto made = transport.try_draft(1, left);
+    auto const made = send_next(written);
     if (!made) [[unlikely]] {
       if (written > 0) break;  // the next call has the error
       return made.error();
     }
-    auto& draft = made.assume_value();
-    if (!draft) break;
-    auto const length = std::min(draft.bytes().size(), left);
-    fill(draft.bytes().first(length));
-    auto const sent = std::move(draft).send(length);
-    if (!sent) [[unlikely]] {
-      if (written > 0) break;
-      return sent.error();
-    }
-    written += length;
+    auto const sent = made.assume_value();
+    if (!sent) break;
+    written += *sent;
   }
   return written;
+}
+
+[[gnu::always_inline]] inline Result<std::size_t> write_piece(
+    AnyTransport& transport, std::span<std::byte const> bytes) noexcept {
+  return write_by(bytes.size(), [&](std::size_t written) {
+    return transport.try_send_some(1, bytes.subspan(written));
+  });
+}
+
+/// What is left of pieces.
+class Rest {
+ public:
+  explicit Rest(SendPieces pieces) noexcept : pieces_{pieces} {}
+
+  /// Of the first piece that has some left.
+  [[nodiscard]] std::span<std::byte const> next() noexcept {
+    while (from_ == pieces_.front().size()) {
+      pieces_ = pieces_.subspan(1);
+      from_ = 0;
+    }
+    return pieces_.front().subspan(from_);
+  }
+  /// Takes so many of next().
+  void take(std::size_t bytes) noexcept { from_ += bytes; }
+  /// Copies as many as fit.
+  void take_into(std::span<std::byte> room) noexcept {
+    while (!room.empty()) {
+      auto const count = copy_into(room, next());
+      room = room.subspan(count);
+      take(count);
+    }
+  }
+
+ private:
+  SendPieces pieces_;
+  std::size_t from_ = 0;  // in the first piece
+};
+
+/// Sends a message of `left` bytes or fewer; of how many. Nothing: no room now.
+Result<std::optional<std::size_t>> send_next(AnyTransport& transport, Rest& rest,
+                                             std::size_t left) noexcept {
+  auto const piece = rest.next();
+  // One piece fills the message: it need not be copied to be gathered.
+  if (piece.size() >= std::min<std::size_t>(left, transport.limits().send_bytes_max)) {
+    auto sent = transport.try_send_some(1, piece);
+    if (sent) rest.take(sent.value().value_or(0));
+    return sent;
+  }
+  LEND_TRY(draft, transport.try_draft(1, left));
+  if (!draft) return std::optional<std::size_t>{};
+  auto const room = draft.bytes().first(std::min(draft.bytes().size(), left));
+  rest.take_into(room);
+  LEND_TRYV(std::move(draft).send(room.size()));
+  return std::optional{room.size()};
 }
 
 }  // namespace
@@ -121,17 +168,11 @@ Result<ByteStream::Taken> ByteStream::read_some(std::span<std::byte> target,
 // ---- writing ----
 
 Result<std::size_t> ByteStream::try_write(SendPieces pieces) noexcept {
-  std::size_t from = 0;  // in the first piece
-  return write_by(transport_, transport::bytes_of(pieces), [&](std::span<std::byte> room) {
-    while (!room.empty()) {
-      auto const count = copy_into(room, pieces.front().subspan(from));
-      room = room.subspan(count);
-      from += count;
-      if (from < pieces.front().size()) continue;
-      pieces = pieces.subspan(1);
-      from = 0;
-    }
-  });
+  if (pieces.size() == 1) return write_piece(transport_, pieces.front());
+  Rest rest{pieces};
+  auto const bytes = transport::bytes_of(pieces);
+  return write_by(
+      bytes, [&](std::size_t written) { return send_next(transport_, rest, bytes - written); });
 }
 
 Result<std::size_t> ByteStream::write(std::span<std::byte const> source,
@@ -139,17 +180,15 @@ Result<std::size_t> ByteStream::write(std::span<std::byte const> source,
   std::size_t written = 0;
   // There may be room again and again: the deadline counts in any case.
   for (bool is_late = false; written < source.size(); is_late = deadline.has_passed()) {
-    auto rest = source.subspan(written);
-    auto const more = write_by(transport_, rest.size(), [&](std::span<std::byte> room) {
-      rest = rest.subspan(copy_into(room, rest));
-    });
+    auto const more = write_piece(transport_, source.subspan(written));
     if (!more && written > 0) break;
     if (!more) return more.error();
-    written += more.value();
+    auto const count = more.assume_value();
+    written += count;
     if (is_late && written == 0)
       return base::gave_up(deadline, "there was no room for a byte", "; write again");
     if (is_late) break;
-    if (more.value() > 0) continue;
+    if (count > 0) continue;
     auto const changed = wait_for_change(deadline);
     if (!changed && written > 0) break;
     if (!changed) return changed.error();

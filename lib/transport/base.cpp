@@ -22,6 +22,10 @@ transport::End& TransportBase::end() const noexcept {
 Result<Draft> TransportBase::try_draft(std::size_t at_least, std::size_t at_most) noexcept {
   return end().try_draft(at_least, at_most);
 }
+Result<std::optional<std::size_t>> TransportBase::try_send_some(
+    std::size_t at_least, std::span<std::byte const> bytes) noexcept {
+  return end().try_send_some(at_least, bytes);
+}
 Result<Received> TransportBase::try_receive() noexcept {
   return end().try_receive();
 }

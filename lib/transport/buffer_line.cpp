@@ -46,10 +46,8 @@ Result<bool> BufferLine::send(Word const& word, std::uint32_t /*cell*/) noexcept
   if (!has_room_for(word.kind)) return false;
   store(buffers.word(next), encode(word));  // behind it the zeros of fresh memory
   auto const bytes = buffers.first(next, bytes_with(word));
-  auto sent =
-      is_message
-          ? note_message(channel::post_unheld(form_, state(), {bytes}, std::nullopt, messages()))
-          : note_word(scope().try_post_send(bytes), is_awaited(word));
+  auto sent = is_message ? note_message(channel::post_unheld(form_, state(), {bytes}, messages()))
+                         : note_word(scope().try_post_send(bytes), is_awaited(word));
   if (sent) next = base::next_in_turn(next, buffers.count());
   return sent;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <lend/base/lifetime.hpp>
+#include <lend/base/result.hpp>
 #include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
 #include <transport/word.hpp>
@@ -18,7 +19,11 @@ class Buffers {
  public:
   /// Errors:  those of ProtectionDomain::allocate().
   [[nodiscard]] static Result<Buffers> allocate(ProtectionDomain const& domain, std::uint32_t count,
-                                                std::uint32_t message_bytes);
+                                                std::uint32_t message_bytes) {
+    LEND_TRY(memory, domain.allocate(count * stride(message_bytes)));
+    LEND_TRY(bytes, memory.mutable_bytes());
+    return Buffers{std::move(memory), bytes.data(), count, message_bytes};
+  }
 
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
   [[nodiscard]] std::byte* word(std::uint32_t slot) const noexcept { return base_ + at(slot); }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
+#include <base/copy_bytes.hpp>
+#include <lend/transport/lending.hpp>
 #include <transport/end.hpp>
 #include <verbs/memory/region_state.hpp>
 
@@ -23,6 +25,21 @@ namespace {
 
 [[gnu::cold]] Error finished_before() noexcept {
   return {Errc::finished, "finish_sending() was called: this end only receives from then on"};
+}
+
+/// Whether they may be lent over `line`.
+Result<void> check_lending(GatherElement const& bytes, TransportLimits const& limits,
+                           Line& line) noexcept {
+  if (limits.send_lent_bytes_max == 0)
+    return Error{Errc::unsupported,
+                 "the peer takes no lent messages: its TransportOptions::lent_bytes_max is 0"};
+  if (bytes.region == nullptr || !bytes.region->contains(bytes.range))
+    return verbs::element_error(bytes.region, bytes.range, 0, 1);
+  if (bytes.range.length == 0)
+    return Error{Errc::invalid_argument, "no bytes to lend: send an empty message"};
+  if (bytes.range.length > limits.send_lent_bytes_max)
+    return too_long(bytes.range.length, limits.send_lent_bytes_max, "send_lent_bytes_max");
+  return line.lent_reads()->check(*bytes.region);
 }
 
 }  // namespace
@@ -77,11 +94,12 @@ End::~End() {
 Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept {
   if (auto const room = room_for_draft(at_least, at_most)) [[likely]]
     return held_->draft(*room);
-  return try_draft_after_arrivals(at_least, at_most);
+  LEND_TRY(room, room_after_arrivals(at_least, at_most));
+  return room ? held_->draft(*room) : Draft{};
 }
 
-[[gnu::noinline]] Result<Draft> End::try_draft_after_arrivals(std::size_t at_least,
-                                                              std::size_t at_most) noexcept {
+[[gnu::noinline]] Result<std::optional<std::span<std::byte>>> End::room_after_arrivals(
+    std::size_t at_least, std::size_t at_most) noexcept {
   if (at_least > limits_.send_bytes_max)
     return too_long(at_least, limits_.send_bytes_max, "send_bytes_max");
   if (at_least > at_most)
@@ -89,8 +107,27 @@ Result<Draft> End::try_draft(std::size_t at_least, std::size_t at_most) noexcept
   if (has_finished_) return finished_before();
   take_arrivals(false);
   if (broken_) return *broken_;
-  if (auto const room = room_for_draft(at_least, at_most)) return held_->draft(*room);
-  return Draft{};
+  return room_for_draft(at_least, at_most);
+}
+
+Result<std::optional<std::size_t>> End::try_send_some(std::size_t at_least,
+                                                      std::span<std::byte const> bytes) noexcept {
+  auto room = room_for_draft(at_least, bytes.size());
+  if (!room) [[unlikely]] {
+    LEND_TRY(found, room_after_arrivals(at_least, bytes.size()));
+    if (!found) return std::optional<std::size_t>{};
+    room = found;
+  }
+  auto const sent = bytes.first(std::min(room->size(), bytes.size()));
+  auto const length = static_cast<std::uint32_t>(sent.size());
+  auto const cells = cells_of(length);
+  if (line_->send_at_once({WordKind::data, in_.freed(), length}, out_.place(cells), sent)) {
+    note_sent(cells, length);
+    return std::optional{sent.size()};
+  }
+  base::copy_bytes(*room, sent);
+  LEND_TRYV(send_message(WordKind::data, length, length));
+  return std::optional{sent.size()};
 }
 
 void End::drop_draft() noexcept {
@@ -98,15 +135,12 @@ void End::drop_draft() noexcept {
 }
 
 Result<void> End::send_draft(std::size_t used) noexcept {
-  if (has_finished_ || broken_) [[unlikely]]
-    return refuse_draft();
+  if (has_finished_ || broken_) [[unlikely]] {
+    line_->leave_room();
+    return has_finished_ ? finished_before() : *broken_;
+  }
   // The draft took no credit, and nothing else sends data: there is room.
   return send_message(WordKind::data, static_cast<std::uint32_t>(used), used);
-}
-
-[[gnu::noinline]] Result<void> End::refuse_draft() noexcept {
-  line_->leave_room();
-  return has_finished_ ? finished_before() : *broken_;
 }
 
 [[gnu::always_inline]] inline Result<void> End::send_message(WordKind kind, std::uint32_t bytes,
@@ -115,11 +149,16 @@ Result<void> End::send_draft(std::size_t used) noexcept {
   auto const sent = line_->send({kind, in_.freed(), bytes}, out_.place(cells));
   if (!sent || !sent.value()) [[unlikely]]
     return not_sent(sent);
+  note_sent(cells, counted);
+  return success();
+}
+
+[[gnu::always_inline]] inline void End::note_sent(std::uint32_t cells,
+                                                  std::size_t counted) noexcept {
   out_.take(cells);
   in_.note_told();
   if (tally_) [[unlikely]]
     tally_->send(counted);
-  return success();
 }
 
 [[gnu::noinline]] Result<void> End::not_sent(Result<bool> const& sent) noexcept {
@@ -159,19 +198,6 @@ void End::send_words() noexcept {
 
 // ---- lent messages ----
 
-Result<void> End::check_lending(GatherElement const& bytes) const noexcept {
-  if (limits_.send_lent_bytes_max == 0)
-    return Error{Errc::unsupported,
-                 "the peer takes no lent messages: its TransportOptions::lent_bytes_max is 0"};
-  if (bytes.region == nullptr || !bytes.region->contains(bytes.range))
-    return verbs::element_error(bytes.region, bytes.range, 0, 1);
-  if (bytes.range.length == 0)
-    return Error{Errc::invalid_argument, "no bytes to lend: send an empty message"};
-  if (bytes.range.length > limits_.send_lent_bytes_max)
-    return too_long(bytes.range.length, limits_.send_lent_bytes_max, "send_lent_bytes_max");
-  return line_->lent_reads()->check(*bytes.region);
-}
-
 Result<LentMessage> End::try_send_lent(GatherElement const& bytes, SourceLine where) noexcept try {
   if (has_finished_) return finished_before();
   auto const has_room = [this] {
@@ -180,7 +206,7 @@ Result<LentMessage> End::try_send_lent(GatherElement const& bytes, SourceLine wh
   };
   if (broken_ || !has_room()) take_arrivals(false);
   if (broken_) return *broken_;
-  LEND_TRYV(check_lending(bytes));
+  LEND_TRYV(check_lending(bytes, limits_, *line_));
   if (!has_room()) return LentMessage{};
   LEND_TRY(lent, Lent::make(bytes, where));
   auto const place = *lent_.free_place();
@@ -293,7 +319,8 @@ void End::take_arrivals(bool up_to_one) noexcept {
     auto const next = line_->next();
     if (!next) {
       // Once all has come and arrived a peer may go.
-      if (!is_over() || sends_in_flight() > 0) break_by(next.error());
+      bool const is_over = has_sent_finish_ && has_read_finish_;
+      if (!is_over || sends_in_flight() > 0) break_by(next.error());
       return;
     }
     if (!next.value()) return send_words();

@@ -44,6 +44,8 @@ class End final : private Lender {
   ~End();
 
   [[nodiscard]] Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept;
+  [[nodiscard]] Result<std::optional<std::size_t>> try_send_some(
+      std::size_t at_least, std::span<std::byte const> bytes) noexcept;
   [[nodiscard]] Result<Received> try_receive() noexcept;
   [[nodiscard]] Result<void> finish_sending() noexcept;
   [[nodiscard]] Result<LentMessage> try_send_lent(GatherElement const& bytes,
@@ -73,15 +75,14 @@ class End final : private Lender {
   /// Room for a message of so many bytes, if nothing is known that is against one.
   [[nodiscard]] std::optional<std::span<std::byte>> room_for_draft(std::size_t at_least,
                                                                    std::size_t at_most) noexcept;
-  [[nodiscard]] Result<Draft> try_draft_after_arrivals(std::size_t at_least,
-                                                       std::size_t at_most) noexcept;
+  /// The same after what has come, or why there is none.
+  [[nodiscard]] Result<std::optional<std::span<std::byte>>> room_after_arrivals(
+      std::size_t at_least, std::size_t at_most) noexcept;
   /// Sends the first `bytes` of the last room as one message, of as many as are counted.
   [[nodiscard]] Result<void> send_message(WordKind kind, std::uint32_t bytes,
                                           std::size_t counted) noexcept;
-  /// Why the program's draft is not sent; its room is free.
-  [[nodiscard]] Result<void> refuse_draft() noexcept;
+  void note_sent(std::uint32_t cells, std::size_t counted) noexcept;
   [[nodiscard]] Result<void> not_sent(Result<bool> const& sent) noexcept;
-  [[nodiscard]] Result<void> check_lending(GatherElement const& bytes) const noexcept;
 
   /// Lends the program the next message that waits.
   [[nodiscard]] Result<Received> lend_next() noexcept;
@@ -107,7 +108,6 @@ class End final : private Lender {
   /// Sends the words that are due, as far as there is room: counts are absolute, so that what does
   /// not go now goes with a later one.
   void send_words() noexcept;
-  [[nodiscard]] bool is_over() const noexcept { return has_sent_finish_ && has_read_finish_; }
 
   TransportLimits limits_;
   flow::SendCredits out_;

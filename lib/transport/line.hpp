@@ -90,6 +90,12 @@ class Line {
   /// Sends the word; with one of data the first word.length bytes of the last room(), into the
   /// peer's ring from this cell on, if it has one. False: no room now.
   [[nodiscard]] virtual Result<bool> send(Word const& word, std::uint32_t cell) noexcept = 0;
+  /// The same of a message of these bytes, wherever they lie, if they need not be copied to the
+  /// last room(). False: nothing was sent, and they must.
+  [[nodiscard]] virtual bool send_at_once(Word const& /*word*/, std::uint32_t /*cell*/,
+                                          std::span<std::byte const> /*bytes*/) noexcept {
+    return false;
+  }
   /// Data and a finish that the peer is not known to have got. It needs no credits to go.
   [[nodiscard]] virtual std::uint32_t sends_in_flight() const noexcept = 0;
 

@@ -109,8 +109,8 @@ Result<bool> PooledLine::send_message(Word const& word) noexcept {
   auto const& drafts = buffers_.drafts();
   auto const draft = *share_->draft;
   store(drafts.word(draft), encode(word));  // behind it the zeros of fresh memory
-  auto sent = note_message(channel::post_unheld(form_, state(), {drafts.first(draft, word.length)},
-                                                std::nullopt, messages()));
+  auto sent = note_message(
+      channel::post_unheld(form_, state(), {drafts.first(draft, word.length)}, messages()));
   if (!sent) return sent;
   share_->draft.reset();
   if (sending_.is_empty()) buffers_.note_sending(*this);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The thread of the transport.
+#include <base/copy_bytes.hpp>
 #include <base/poison.hpp>
 #include <channel/work/unheld.hpp>
 #include <flow/credits.hpp>
@@ -34,10 +35,10 @@ RingLine::RingLine(Channel channel, std::vector<PendingWork> handles, Rings ring
       own_{bytes_of(rings_.own)},
       staging_{bytes_of(rings_.staging)},
       staged_{static_cast<std::uint32_t>(staging_.size() / cell_bytes)},
+      writes_at_once_{verbs::may_write_at_once(state().connection.raw())},
       window_{window},
       lent_(base::can_poison ? window : 0) {
   inside().open(empty_);
-  form_.request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   base::poison(own_);
 }
 
@@ -118,7 +119,8 @@ std::span<std::byte> RingLine::next_staged(std::size_t bytes) const noexcept {
   if (word.length == 0) [[unlikely]]
     return channel::post_unheld(state(), Send::only_immediate(bits), messages());
   auto const to = rings_.peers.slice(offset_of(cell), word.length);
-  return channel::post_unheld(form_, state(), {from, &to}, bits, messages());
+  form_.carry(bits);
+  return channel::post_unheld(form_, state(), {from, &to}, messages());
 }
 
 Result<bool> RingLine::send(Word const& word, std::uint32_t cell) noexcept {
@@ -129,6 +131,21 @@ Result<bool> RingLine::send(Word const& word, std::uint32_t cell) noexcept {
   auto sent = note_message(post_message(word, cell));
   post_spare(spare_receives / 2);
   return sent;
+}
+
+bool RingLine::send_at_once(Word const& word, std::uint32_t cell,
+                            std::span<std::byte const> bytes) noexcept {
+  // What has poison is copied to staging memory, which AddressSanitizer reports.
+  if (!writes_at_once_ || is_closed() || bytes.empty() || base::has_poison(bytes)) [[unlikely]]
+    return false;
+  // Here, where neither the channel is in use nor a lock of the device held.
+  base::touch(bytes);
+  form_.carry(encode(word));
+  auto const to = rings_.peers.slice(offset_of(cell), bytes.size());
+  if (!channel::write_at_once(form_, state(), bytes, to, messages())) return false;
+  static_cast<void>(note_message(true));
+  post_spare(spare_receives / 2);
+  return true;
 }
 
 [[gnu::noinline]] Result<bool> RingLine::send_word(Word const& word) noexcept {

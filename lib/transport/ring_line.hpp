@@ -42,6 +42,9 @@ class RingLine final : public ChannelLine {
   [[nodiscard]] std::optional<std::span<std::byte>> room(std::size_t least, std::size_t most,
                                                          std::uint32_t cell) noexcept override;
   [[nodiscard]] Result<bool> send(Word const& word, std::uint32_t cell) noexcept override;
+  /// By the device, where that copies them straight to the peer's ring.
+  [[nodiscard]] bool send_at_once(Word const& word, std::uint32_t cell,
+                                  std::span<std::byte const> bytes) noexcept override;
   [[nodiscard]] LentReads* lent_reads() noexcept override { return own_lent_reads(); }
 
  private:
@@ -60,7 +63,8 @@ class RingLine final : public ChannelLine {
   Staging staged_;
   channel::ScopeRecord empty_{};  // of receives by empties_, which need no handles
   flow::EmptyReceives empties_{};
-  std::uint32_t spare_ = 0;  // receives that are not posted again yet
+  std::uint32_t spare_ = 0;    // receives that are not posted again yet
+  bool const writes_at_once_;  // its device, where it can
   std::uint32_t window_, next_slot_ = 0;
   // What is poisoned for AddressSanitizer but for messages that are held, which are here by slot.
   std::vector<std::span<std::byte const>> lent_;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "asio/streams.hpp"
+#include "support/few_descriptors.hpp"
 #include "support/two_ends.hpp"
 
 using namespace lend;
@@ -57,6 +58,19 @@ TEST_CASE("a name that is not known is looked up until the deadline", "[asio]") 
   CHECK(std::chrono::steady_clock::now() - began >= 250ms);
   CHECK(why == Errc::timed_out);
   CHECK(why.message().find(std::string{unknown_host} + " was not known") != std::string::npos);
+}
+
+TEST_CASE("a look-up without descriptors is no name that is not known", "[asio]") {
+  net::io_context io;
+  auto const domain = domain_of_test();
+  std::optional<Error> why;
+  net::ip::tcp::resolver const resolver{io};  // these open descriptors for the io_context
+  net::steady_timer const timer{io};
+  FewDescriptors const none;
+  asio::async_connect(io.get_executor(), unknown_host, domain,
+                      [&](error_code, asio::stream const& stream) { why = stream.last_error(); });
+  run(io);
+  CHECK(why.value() == Errc::exhausted);
 }
 
 TEST_CASE("an address with a name is refused where one with a number is", "[asio]") {

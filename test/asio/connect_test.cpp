@@ -238,7 +238,7 @@ TEST_CASE("a peer that is not there keeps no other connection waiting", "[asio]"
   CHECK_FALSE(has_given_up);
 }
 
-TEST_CASE("an accept ends with why the acceptor could not make an end, and the next one may not",
+TEST_CASE("each accept of options that allow no end says so, and so do those who connect",
           "[asio]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;
   net::io_context io;

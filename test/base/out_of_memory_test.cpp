@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: without memory, errors keep their code and nothing throws; lending allocates nothing.
 // Method: a global operator new that fails after a number of allocations, on this thread only.
-#include "support/allocation_counter.hpp"
+#include "support/each_failure.hpp"
 
 #include <base/borrow.hpp>
 #include <base/error_access.hpp>
@@ -19,17 +19,15 @@ using base::LoanKind;
 
 namespace {
 
-/// Runs `work` with 0, 1, 2, … allocations allowed, up to more than it can use.
+/// Runs `work` with 0, 1, 2, … allocations allowed, until they are enough.
 template <class Work>
 void starve(Work const& work) {
-  for (unsigned allowed = 0; allowed < 40; ++allowed) {
-    bool const right = [&] {
-      test::Famine const famine{allowed};
-      return work();
-    }();
-    INFO("with " << allowed << " allocations");
-    REQUIRE(right);
-  }
+  test::for_each_failure(1, [&](std::uint64_t allowed) {
+    bool is_right = false;
+    bool const needed_more = test::starved(allowed, [&] { is_right = work(); });
+    REQUIRE(is_right);
+    return needed_more;
+  });
 }
 
 static_assert(noexcept(Error::from_errno("", 0)));

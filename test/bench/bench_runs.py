@@ -13,7 +13,7 @@ from pathlib import Path
 
 # What is run, and how many lines it prints.
 RUNS = [
-    ("price --json --channels 2", 11),
+    ("price --json --channels 2", 12),
     ("latency soft send raw 8 100 --json", 1),
     ("latency soft send blocking 8 100 --json", 1),
     ("latency soft read blocking 64 100 --json --own-memory", 1),

@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+# Else a thread of the device that wakes now and then keeps a lock for as long as valgrind runs another.
+FAIR = "--fair-sched=try"
 # Else libc copies by the instructions that the machine's CPU has.
 OLDEST = "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX_Fast_Unaligned_Load,-BMI2,-ERMS"
 
@@ -22,7 +24,7 @@ def require():
 def dumps(command, *options, environment=None):
     """The instructions of each dump that the options ask for, in their order, then of the rest."""
     with tempfile.TemporaryDirectory() as folder:
-        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *options, *command]
+        command = ["valgrind", FAIR, "--tool=callgrind", f"--callgrind-out-file={folder}/out", *options, *command]
         done = subprocess.run(command, capture_output=True, text=True, check=False,
                               env={**os.environ, "GLIBC_TUNABLES": OLDEST, **(environment or {})})
         if done.returncode != 0:

@@ -3,8 +3,8 @@
 //   mpirun -n RANKS group_beside_mpi [posted_]WHAT BYTES ROUNDS
 //
 // WHAT is barrier, broadcast, allreduce, allgather or all_to_all; the last two can be posted in a
-// GroupScope, from and to registered memory. MPI and lend take turns, in blocks of rounds; rank 0
-// prints the medians of the blocks as a line of JSON. BYTES are of one rank's values, which are
+// GroupScope, from and to memory of allocate(). MPI and lend take turns, in blocks of rounds; rank
+// 0 prints the medians of the blocks as a line of JSON. BYTES are of one rank's values, which are
 // doubles. Fails where the two do not compute the same.
 #include "number.hpp"
 
@@ -81,18 +81,20 @@ Result<void> once(Task const& task, Values& values, Group& group) {
 }
 
 /// What is sent, and the place of what comes.
-struct Registered {
-  MemoryRegion from, to;
+struct Allocated {
+  TypedRegion<double> from, to;
 
-  static Result<Registered> of(ProtectionDomain const& domain, Values& values) {
-    auto& from = values.all.empty() ? values.own : values.all;
-    LEND_TRY(sent, domain.register_memory(std::as_writable_bytes(std::span{from})));
-    LEND_TRY(place, domain.register_memory(std::as_writable_bytes(std::span{values.to})));
-    return Registered{std::move(sent), std::move(place)};
+  static Result<Allocated> of(ProtectionDomain const& domain, Values const& values) {
+    auto const& from = values.all.empty() ? values.own : values.all;
+    LEND_TRY(sent, domain.allocate<double>(from.size()));
+    LEND_TRY(place, domain.allocate<double>(values.to.size()));
+    LEND_TRY(target, sent.mutable_values());
+    std::ranges::copy(from, target.begin());
+    return Allocated{std::move(sent), std::move(place)};
   }
 };
 
-Result<void> once(Task const& task, Registered& values, Group& group) {
+Result<void> once(Task const& task, Allocated& values, Group& group) {
   GroupScope scope{group};
   auto const from = values.from.gather();
   auto const to = values.to.scatter();
@@ -125,15 +127,19 @@ Result<void> measure(Task const& task) {
   LEND_TRY(domain, device.allocate_protection_domain());
   LEND_TRY(group, join_over(MPI_COMM_WORLD, domain, within(std::chrono::minutes{1})));
   Values over_mpi{task}, over_lend{task};
-  std::optional<Registered> registered;
+  std::optional<Allocated> allocated;
   if (task.name != task.what) {
-    LEND_TRY(regions, Registered::of(domain, over_lend));
-    registered.emplace(std::move(regions));
+    LEND_TRY(regions, Allocated::of(domain, over_lend));
+    allocated.emplace(std::move(regions));
   }
   std::vector<double> mpi, lend, ratios;
   for (int block = 0; block < blocks; ++block) {
     LEND_TRY(by_mpi, run(task, over_mpi));
-    LEND_TRY(by_lend, registered ? run(task, *registered, group) : run(task, over_lend, group));
+    LEND_TRY(by_lend, allocated ? run(task, *allocated, group) : run(task, over_lend, group));
+    if (allocated) {
+      LEND_TRY(came, allocated->to.values());
+      std::ranges::copy(came, over_lend.to.begin());
+    }
     if (over_mpi.own != over_lend.own || over_mpi.to != over_lend.to)
       return Error{Errc::work_failed, "MPI and lend computed different values"};
     mpi.push_back(by_mpi);

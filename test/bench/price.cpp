@@ -45,8 +45,6 @@ constexpr std::size_t runs = 101;
 constexpr std::uint64_t operations_per_run = 2048;
 static_assert(operations_per_run % together == 0);
 
-constexpr std::uint64_t own_allocations = 1;  // of each run: who posts on which channel
-
 struct Figures {
   std::array<double, way_names.size()> medians{};  // ns
   std::uint64_t allocations = 0;                   // of all runs but the first of each way
@@ -66,7 +64,7 @@ std::optional<Figures> measure_row(Row const& row, std::vector<LoopBack>& ends) 
       std::chrono::duration<double, std::nano> const took =
           std::chrono::steady_clock::now() - started;
       // A queue pair's first direct send takes what one that is never used does without.
-      if (run > 0) figures.allocations += test::allocations() - allocations - own_allocations;
+      if (run > 0) figures.allocations += test::allocations() - allocations - row.own_allocations;
       all[way].push_back(took.count() / double(count * ends.size()));
     }
   for (std::size_t way = 0; way < way_names.size(); ++way) {

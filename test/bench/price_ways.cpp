@@ -4,6 +4,8 @@
 
 #include <verbs/memory/region_state.hpp>
 
+#include <utility>
+
 namespace lend::bench {
 
 namespace {
@@ -15,16 +17,24 @@ Result<UnreliableChannel> connected_to_itself(ProtectionDomain const& domain,
   return std::move(prepared).handshake(itself);
 }
 
-}  // namespace
-
-Result<LoopBack> loop_back(ProtectionDomain const& domain, ChannelOptions const& options) {
-  LEND_TRY(memory, domain.unsafe_allocate_exposed(4096, RemoteAccess::all));
-  LEND_TRY(remote, memory.remote());
+/// And its queue pair.
+Result<std::pair<Channel, ibv_qp*>> channel_to_itself(ProtectionDomain const& domain,
+                                                      ChannelOptions const& options) {
   LEND_TRY(prepared, prepare_channel(domain, options));
   auto const itself = prepared.endpoint();
   LEND_TRY(queue_pair, prepared.take_queue_pair().connect(itself));
   ibv_qp* const raw = queue_pair.native();
   LEND_TRY(channel, std::move(prepared).adopt(std::move(queue_pair)));
+  return std::pair{std::move(channel), raw};
+}
+
+}  // namespace
+
+Result<LoopBack> loop_back(ProtectionDomain const& domain, ChannelOptions const& options) {
+  LEND_TRY(memory, domain.unsafe_allocate_exposed(4096, RemoteAccess::all));
+  LEND_TRY(remote, memory.remote());
+  LEND_TRY(channel, channel_to_itself(domain, options));
+  LEND_TRY(beside, channel_to_itself(domain, options));
   verbs::RegionState const& state = *memory.gather().region;
   auto const address = reinterpret_cast<std::uint64_t>(state.address);
   auto const key = state.local_key;
@@ -42,9 +52,11 @@ Result<LoopBack> loop_back(ProtectionDomain const& domain, ChannelOptions const&
   LEND_TRY(datagrams_by_id, std::move(bare_datagrams).activate());
   LEND_TRY(to_itself, datagrams.destination(datagrams.address()));
   return LoopBack{std::move(memory),
-                  std::move(channel),
+                  std::move(channel.first),
+                  std::move(beside.first),
                   remote,
-                  raw,
+                  channel.second,
+                  beside.second,
                   key,
                   address,
                   std::move(completions),
@@ -61,8 +73,10 @@ namespace {
 constexpr std::array alone{row<SendAlone>("send"), row<ReceiveAlone>("receive"),
                            row<WriteAlone>("write"), row<ReadAlone>("read"),
                            row<AtomicAlone>("atomic")};
-constexpr std::array looped{row<SendAndReceive>("send + receive"), row<WriteAlone>("write"),
-                            row<ReadAlone>("read"), row<AtomicAlone>("atomic")};
+constexpr std::array looped{
+    row<SendAndReceive>("send + receive"), row<WriteAlone>("write"), row<ReadAlone>("read"),
+    row<AtomicAlone>("atomic"),
+    Row{"halo round", {&halo_by_verbs, nullptr, nullptr, nullptr, nullptr, &halo_by_scopes}, 0}};
 
 }  // namespace
 

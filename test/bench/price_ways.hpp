@@ -20,8 +20,10 @@ namespace lend::bench {
 struct LoopBack {
   MemoryRegion memory;  ///< exposed
   Channel channel;
+  Channel beside;  ///< for halos
   RemoteRegion remote;
   ibv_qp* queue_pair;
+  ibv_qp* queue_pair_beside;
   std::uint32_t local_key;
   std::uint64_t address;
   CompletionQueue completions;
@@ -48,13 +50,18 @@ constexpr std::array<std::string_view, 9> way_names{
 struct Row {
   std::string_view operation;
   std::array<Way, way_names.size()> ways;
+  std::uint64_t own_allocations = 1;  ///< of each run: who posts on which channel
 };
+
+/// A round of a halo; by scopes of its own.
+[[nodiscard]] bool halo_by_verbs(std::span<LoopBack> ends, std::uint64_t count);
+[[nodiscard]] bool halo_by_scopes(std::span<LoopBack> ends, std::uint64_t count);
 
 /// Each operation alone, as only a null device can do it. A way that a service lacks is null.
 [[nodiscard]] std::span<Row const> rows_alone() noexcept;
 /// A send by the services that acknowledge nothing, likewise.
 [[nodiscard]] std::span<Row const> rows_of_services() noexcept;
-/// What a loop-back can do; a send comes with its receive.
+/// What a loop-back can do; a send comes with its receive. And a round of a halo, by two ways.
 [[nodiscard]] std::span<Row const> rows_looped() noexcept;
 
 }  // namespace lend::bench

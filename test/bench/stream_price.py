@@ -18,9 +18,9 @@ PARTS = {"one at a time": ("send", "receive"), "sender of many": ("send",), "rec
 # Instructions above `scoped`, at most: what g++ 12 -O2 makes, and some 8 in a hundred. Sends and writes
 # take the soft device's short way. A ReadRing sends many only while both ends run. That a message may
 # be lent has cost some 10 of a send and 20 of a receive since the first figures.
-BANDS = {"transport send_receive": (1083, 389, 934), "transport credit_ring": (760, 262, 490),
+BANDS = {"transport send_receive": (1083, 389, 934), "transport credit_ring": (549, 40, 490),
          "transport read_ring": (6913,), "stream send_receive": (1290, 440, 970),
-         "stream credit_ring": (944, 313, 527), "stream read_ring": (7063,)}
+         "stream credit_ring": (776, 129, 527), "stream read_ring": (7063,)}
 
 
 def count(program, way, part):

@@ -7,8 +7,8 @@
 Each repeat runs all of them once, one after the other, each with its two processes bound to CPUs 0
 and 1, so that all see the same weather; all spin. The tables have the medians over the repeats, and
 the medians of the ratios within each: "x1.50" means that a ByteStream over CreditRing is 1.5 times as
-fast. `scoped` is a message of the same size by a send of a scope, which copies once where a stream
-copies three times. `asio` is the stream over CreditRing by coroutines of Boost.Asio, and `asio_tcp` a
+fast. `scoped` is a message of the same size by a send of a scope, which copies once where a stream over a
+ring copies twice. `asio` is the stream over CreditRing by coroutines of Boost.Asio, and `asio_tcp` a
 TCP socket by the same; neither is there in a build without Boost.Asio. UCX (ucx_perftest of Debian's
 ucx-utils, stream over shared memory) is left out where it is missing. --asleep: only both of
 Boost.Asio, in processes that sleep while they wait. --realtime (as root) lets nothing else run on

@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "support/datagrams.hpp"
 #include "support/device_environment.hpp"
+#include "support/each_failure.hpp"
 #include "support/new_directory.hpp"
 #include "support/sanitizers.hpp"
 #include "support/two_ends.hpp"
@@ -178,6 +179,7 @@ TEST_CASE("a call to many peers allocates nothing", "[channel]") {
   for (int i = 0; i < 3; ++i) {
     ChannelOptions options;
     options.wait_set = &set;
+    options.queue_pair.receive_depth = 2;
     auto [one, other] = connected(domain, options, options);
     near.push_back(std::move(one));
     far.push_back(std::move(other));
@@ -203,22 +205,28 @@ TEST_CASE("a call to many peers allocates nothing", "[channel]") {
     }
     return success();
   };
-  auto const gather = [&]() -> Result<void> {
+  auto const gather_by = [&](std::span<PeerReceive const> wanted) -> Result<void> {
     std::array<std::optional<PendingWork>, 3> departures;
     for (std::uint32_t i = 0; i < 3; ++i) {
       // SAFETY: as above.
-      LEND_TRY(departure, unsafe_post_send(there[i], memory.gather(512, 8)));
+      LEND_TRY(departure, unsafe_post_send(there[wanted[i].peer], memory.gather(512, 8)));
       departures[i].emplace(std::move(departure));
     }
-    LEND_TRYV(here.gather_receive(receives, rows));
+    LEND_TRYV(here.gather_receive(wanted, rows));
     for (auto& departure : departures) {
       LEND_TRYV(departure->wait());
     }
     return success();
   };
 
+  // The third has no room until one of the others is over.
+  std::array const crowded{PeerReceive{0, memory.scatter(0, 8)},
+                           PeerReceive{0, memory.scatter(8, 8)},
+                           PeerReceive{0, memory.scatter(16, 8)}};
+
   CHECK(allocated_by(multicast) == 0);
-  CHECK(allocated_by(gather) == 0);
+  CHECK(allocated_by([&] { return gather_by(receives); }) == 0);
+  CHECK(allocated_by([&] { return gather_by(crowded); }) == 0);
 }
 
 TEST_CASE_METHOD(Bench, "an unsafe post allocates nothing", "[channel]") {
@@ -287,9 +295,8 @@ TEST_CASE("a failure that there is no memory to tell fails its scope all the sam
 TEST_CASE("last_failures() ends without words where there was no memory for a failure",
           "[channel]") {
   bool const in_scope = GENERATE(true, false);
-  std::uint64_t allowed = 0;
-  for (bool was_felt = true; was_felt; ++allowed) {
-    CAPTURE(in_scope, allowed);
+  CAPTURE(in_scope);
+  for_each_failure(5, [&](std::uint64_t allowed) {
     Bench bench;
     auto& channel = bench.ends.a;
     auto const target = bench.memory.scatter(0, 8);
@@ -310,7 +317,7 @@ TEST_CASE("last_failures() ends without words where there was no memory for a fa
       scope.reset();
     else
       static_cast<void>(channel.send(bench.memory.gather(16, 8), within(10s)));
-    was_felt = famine->was_felt();
+    bool const needed_more = famine->was_felt();
     auto const failures = channel.last_failures();
     famine.reset();
 
@@ -318,37 +325,31 @@ TEST_CASE("last_failures() ends without words where there was no memory for a fa
     auto const& last = failures.back();
     CHECK(last == Errc::work_failed);
     CHECK((failures.size() == 2 || last.work() == nullptr));
-    if (!was_felt) CHECK(last.work() != nullptr);
+    if (!needed_more) CHECK(last.work() != nullptr);
     CHECK(bench.memory.loans() == 0);
     { PollingScope next{channel}; }
     CHECK(channel.last_failures().empty());
-  }
-  CHECK(allowed > 5);
+    return needed_more;
+  });
 }
 
 TEST_CASE("prepare_again() without memory leaves a broken channel, to be prepared later",
           "[channel]") {
-  std::uint64_t allowed = 0;
-  for (bool is_prepared = false; !is_prepared; ++allowed) {
-    CAPTURE(allowed);
+  for_each_failure(5, [](std::uint64_t allowed) {
     Bench bench;
     PollingScope scope{bench.ends.a};
     static_cast<void>(must(scope.post_receive(bench.memory.scatter(0, 8))));
 
-    std::optional<Famine> famine{allowed};
-    try {
-      is_prepared = std::move(bench.ends.a).prepare_again().has_value();
-    } catch (std::bad_alloc const&) {
-    }
-    famine.reset();
+    bool is_prepared = false;
+    starved(allowed, [&] { is_prepared = std::move(bench.ends.a).prepare_again().has_value(); });
 
     CHECK(bench.memory.loans() == 0);
-    if (is_prepared) continue;
+    if (is_prepared) return false;
     // NOLINTNEXTLINE(bugprone-use-after-move): it stays when it fails.
     REQUIRE(bench.ends.a.first_cause() != nullptr);
     CHECK(std::move(bench.ends.a).prepare_again().has_value());
-  }
-  CHECK(allowed > 5);
+    return true;
+  });
 }
 
 TEST_CASE("a message through a set allocates nothing, asleep or awake", "[allocation]") {

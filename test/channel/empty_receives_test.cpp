@@ -38,9 +38,7 @@ std::uint64_t id_of_empty(std::size_t i) {
 }
 
 void complete_empty(std::size_t i, ibv_wc_status status = IBV_WC_SUCCESS) {
-  ibv_wc entry{};
-  entry.wr_id = id_of_empty(i);
-  entry.status = status;
+  auto entry = completion_of(Fake::get().posted.at(i), status);
   entry.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
   Fake::get().completions.push_back(entry);
 }
@@ -68,10 +66,10 @@ TEST_CASE("empty receives of one call are one chain, and have a result each", "[
     }
     while (scope.outstanding > 0) CHECK(state.poll().value() > 0);
     for (std::size_t i = 0; i < count; ++i) {
-      auto* const slot = state.in_flight.find({id_of_empty(i)});
+      auto* const slot = state.in_flight.slots.find({id_of_empty(i)});
       REQUIRE(slot != nullptr);
       CHECK((slot->finished && !slot->failed));
-      state.in_flight.collect(*slot);
+      state.in_flight.slots.collect(*slot);
     }
   }
 }

@@ -29,6 +29,24 @@ TEST_CASE("a handle has no result before the work is over and keeps it afterward
   CHECK(must(work.poll())->bytes == 8);
 }
 
+TEST_CASE("a message that comes with the end of a send has a result of its own, as the send has",
+          "[channel]") {
+  auto ends = two_ends();
+  auto memory = must(ends.domain.allocate(64));
+  PollingScope at_a{ends.a};
+  PollingScope at_b{ends.b};
+  static_cast<void>(must(at_a.post_receive(memory.scatter(0, 16))));
+  auto received = must(at_b.post_receive(memory.scatter(16, 16)));
+  auto sent = must(at_b.post_send(memory.gather(32, 4)));
+  must(ends.a.send(memory.gather(40, 8)));
+
+  CHECK(must(received.wait(within(5s))).bytes == 8);
+  CHECK(must(sent.wait(within(5s))).bytes == 4);
+  must(at_a.finish());
+  must(at_b.finish());
+  CHECK(memory.loans() == 0);
+}
+
 TEST_CASE("a failed handle keeps its failure", "[channel]") {
   auto ends = two_ends();
   auto memory = must(ends.domain.allocate(64));

@@ -2,8 +2,8 @@
 // Goal: a process that gets no CPU for longer than an abort may take does not blame the device: it
 // takes what came meanwhile, and keeps the queue pair. Method: the fake provider, an empty poll of
 // which takes so long.
+#include "channel/fake_end.hpp"
 #include "support/catch.hpp"
-#include "verbs/fake_provider.hpp"
 
 #include <lend/lend.hpp>
 
@@ -17,12 +17,8 @@ using namespace std::chrono_literals;
 namespace {
 
 void complete_all(ibv_wc_status status) {
-  for (; !Fake::get().posted.empty(); Fake::get().posted.pop_front()) {
-    ibv_wc entry{};
-    entry.wr_id = Fake::get().posted.front().request.wr_id;
-    entry.status = status;
-    Fake::get().completions.push_back(entry);
-  }
+  for (; !Fake::get().posted.empty(); Fake::get().posted.pop_front())
+    complete(Fake::get().posted.front(), status);
 }
 
 /// The next empty poll takes longer than an abort; what it just missed is there then.
@@ -37,12 +33,7 @@ void be_late() {
 
 TEST_CASE("what came back while the process was stopped is not taken by force", "[channel]") {
   bool const waits = GENERATE(true, false);
-  Fake::get().reset({});
-  auto const domain = open_fake().value().allocate_protection_domain().value();
-  auto prepared = prepare_channel(domain, {}).value();
-  auto const itself = prepared.endpoint();
-  auto memory = domain.allocate(64).value();
-  auto channel = std::move(prepared).handshake(itself).value();
+  auto [memory, channel] = fake_end({}, {});
   PollingScope scope{channel};
   auto work = scope.post_receive(memory.scatter(0, 8)).value();
   if (waits) {
@@ -51,11 +42,8 @@ TEST_CASE("what came back while the process was stopped is not taken by force", 
     CHECK(scope.finish().has_error());
   } else {
     auto other = scope.post_send(memory.gather(8, 8)).value();
-    ibv_wc failure{};
-    failure.wr_id = Fake::get().posted.back().request.wr_id;
-    failure.status = IBV_WC_RETRY_EXC_ERR;
+    complete(Fake::get().posted.back(), IBV_WC_RETRY_EXC_ERR);
     Fake::get().posted.pop_back();
-    Fake::get().completions.push_back(failure);
     CHECK(other.poll().has_error());
     CHECK(!work.poll().value().has_value());  // the abort begins
     be_late();

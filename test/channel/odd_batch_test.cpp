@@ -2,8 +2,8 @@
 // Goal: of a batch no loan ends before a completion says so, and none is lost when the device takes
 // a part of it only. Method: the fake provider, which completes what the test says, and refuses a
 // chain in the middle.
+#include "channel/fake_end.hpp"
 #include "support/catch.hpp"
-#include "verbs/fake_provider.hpp"
 
 #include <lend/lend.hpp>
 #include <verbs/queue/adoption.hpp>
@@ -19,12 +19,7 @@ namespace {
 
 constexpr std::size_t piece = 8;
 
-struct End {
-  MemoryRegion memory;
-  Channel channel;
-};
-
-End odd_end(std::uint32_t depth = 128, FakeDevice device = {}) {
+FakeEnd odd_end(std::uint32_t depth = 128, FakeDevice device = {}) {
   Fake::get().reset(std::move(device));
   auto const domain = open_fake().value().allocate_protection_domain().value();
   auto prepared = channel_builder()
@@ -41,16 +36,16 @@ End odd_end(std::uint32_t depth = 128, FakeDevice device = {}) {
 
 RemoteRegion const remote{0x1000, 64 * piece, 7};
 
-Write write_of(End& end, std::size_t i) {
+Write write_of(FakeEnd& end, std::size_t i) {
   return {end.memory.gather(i * piece, piece), remote.slice(i * piece, piece)};
 }
 /// The same bytes, in two elements.
-Write write_in_two_of(End& end, std::size_t i) {
+Write write_in_two_of(FakeEnd& end, std::size_t i) {
   return {{end.memory.gather(i * piece, piece / 2),
            end.memory.gather(i * piece + piece / 2, piece / 2)},
           remote.slice(i * piece, piece)};
 }
-Read read_of(End& end, std::size_t i) {
+Read read_of(FakeEnd& end, std::size_t i) {
   return {end.memory.scatter(i * piece, piece), remote.slice(i * piece, piece)};
 }
 
@@ -60,14 +55,11 @@ bool is_signaled(std::size_t i) {
 
 /// A completion of the i-th posted request, which stays where it is.
 void complete(std::size_t i, ibv_wc_status status = IBV_WC_SUCCESS) {
-  ibv_wc entry{};
-  entry.wr_id = Fake::get().posted.at(i).request.wr_id;
-  entry.status = status;
-  Fake::get().completions.push_back(entry);
+  complete(Fake::get().posted.at(i), status);
 }
 
 /// Posts four writes, of which the device takes `taken`.
-std::vector<PendingWork> post_four(End& end, Batch& batch, std::size_t taken) {
+std::vector<PendingWork> post_four(FakeEnd& end, Batch& batch, std::size_t taken) {
   std::vector<PendingWork> works;
   for (std::size_t i = 0; i < 4; ++i) works.push_back(batch.add_write(write_of(end, i)).value());
   Fake::get().refuse_after = static_cast<int>(taken);

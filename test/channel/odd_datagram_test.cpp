@@ -24,12 +24,8 @@ TEST_CASE("an address handle lives while a send to it is under way", "[channel]"
     Destination const brief = channel->destination(channel->address()).value();
     return scope.post_send(memory.gather(0, 8), brief).value();
   };
-  auto const complete = [&](PendingWork& work) {
-    ibv_wc entry{};
-    entry.wr_id = Fake::get().posted.back().request.wr_id;
-    entry.opcode = IBV_WC_SEND;
-    entry.qp_num = Fake::get().last_to_post;
-    Fake::get().completions.push_back(entry);
+  auto const await = [&](PendingWork& work) {
+    complete(Fake::get().posted.back());
     REQUIRE(work.wait(within(5s)).has_value());
   };
 
@@ -37,11 +33,11 @@ TEST_CASE("an address handle lives while a send to it is under way", "[channel]"
     DatagramScope scope{*channel};
     auto first = send(scope);
     CHECK(handles() == 1);
-    complete(first);
+    await(first);
     // No more of them than slots, however many sends there were.
     for (std::uint32_t i = 0; i < 8 * channel->send_depth(); ++i) {
       auto next = send(scope);
-      complete(next);
+      await(next);
     }
     CHECK(handles() <= 4 * channel->send_depth());
     REQUIRE(scope.finish().has_value());
@@ -62,11 +58,7 @@ TEST_CASE("a datagram that comes while a call gives up after a failed poll is wh
   // Before the device flushes the room.
   fake.at_error = [&fake] {
     fake.poll_result = 0;
-    ibv_wc entry{};
-    entry.wr_id = fake.posted.back().request.wr_id;
-    entry.opcode = IBV_WC_RECV;
-    entry.byte_len = 48;
-    fake.completions.push_back(entry);
+    complete(fake.posted.back(), IBV_WC_SUCCESS, 48);
   };
 
   auto const got = channel.receive(DatagramRoom::in(memory.scatter(0, 48)).value(), within(5s));

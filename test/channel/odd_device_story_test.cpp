@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: a port that is down, a device that refuses a request and statuses that only other devices
 // have tell their stories. Method: the fake provider, as in odd_device_test.cpp.
+#include "channel/fake_end.hpp"
 #include "support/catch.hpp"
 #include "support/stories.hpp"
-#include "verbs/fake_provider.hpp"
 
 #include <lend/channel/unsafe.hpp>
 #include <lend/lend.hpp>
@@ -15,33 +15,13 @@ using namespace lend;
 using namespace lend::test;
 using namespace std::chrono_literals;
 
-namespace {
-
-struct FakeEnd {
-  MemoryRegion memory;
-  Channel channel;
-};
-
-FakeEnd fake_end() {
-  Fake::get().reset({});
-  auto const domain = open_fake().value().allocate_protection_domain().value();
-  auto prepared = channel_builder().protection_domain(domain).inline_bytes(0).build().value();
-  auto const itself = prepared.endpoint();
-  return {domain.allocate(64).value(), std::move(prepared).handshake(itself).value()};
-}
-
-}  // namespace
-
 TEST_CASE("work that failed because this side's port is down says so", "[channel]") {
   auto end = fake_end();
   PollingScope scope{end.channel};
   auto send = scope.post_send(end.memory.gather(0, 8)).value();
   Fake::get().device.ports.front() = IBV_PORT_DOWN;
-  ibv_wc entry{};
-  entry.wr_id = Fake::get().posted.front().request.wr_id;
-  entry.status = IBV_WC_RETRY_EXC_ERR;
+  complete(Fake::get().posted.front(), IBV_WC_RETRY_EXC_ERR);
   Fake::get().posted.clear();
-  Fake::get().completions.push_back(entry);
 
   check_story("a port that is down", send.wait().error());
 }
@@ -51,8 +31,7 @@ TEST_CASE("a request that the device cannot understand, and one that the peer ga
   auto end = fake_end();
   PollingScope scope{end.channel};
   auto send = scope.post_send(end.memory.gather(0, 8)).value();
-  ibv_wc entry{};
-  entry.wr_id = Fake::get().posted.front().request.wr_id;
+  auto entry = completion_of(Fake::get().posted.front());
   entry.vendor_err = 0x77;
   std::string name;
   SECTION("LOC_QP_OP_ERR") {
@@ -105,10 +84,7 @@ TEST_CASE("single work that a failing device may have taken is flushed before it
   Fake::get().at_error = [&] {
     if (lent) return;
     lent = end.memory.loans();
-    ibv_wc entry{};
-    entry.wr_id = Fake::get().posted.front().request.wr_id;
-    entry.status = IBV_WC_WR_FLUSH_ERR;
-    Fake::get().completions.push_back(entry);
+    complete(Fake::get().posted.front(), IBV_WC_WR_FLUSH_ERR);
   };
   auto const element = end.memory.gather(0, 8);
   PollingScope scope{end.channel};
@@ -140,8 +116,7 @@ TEST_CASE("work that a failing device may have taken and does not give back is o
   auto& fake = Fake::get();
   fake.post_result = EIO;
   fake.silent_after = 0;
-  fake.fail_errno = EIO;
-  fake.fail_call = fake.calls + 1;                // the transition to the error state
+  fake.fail_after(0, EIO);                        // the transition to the error state
   fake.fail_destruction = fake.destructions + 1;  // the queue pair's
   PollingScope scope{end.channel};
 

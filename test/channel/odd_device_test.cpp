@@ -2,8 +2,8 @@
 // Goal: a channel keeps its promises on devices that do what verbs allow and few do. Method: the
 // fake provider, which grants more than was asked for, answers a full queue at odd moments, and
 // flushes nothing of itself.
+#include "channel/fake_end.hpp"
 #include "support/catch.hpp"
-#include "verbs/fake_provider.hpp"
 
 #include <sched.h>
 
@@ -23,25 +23,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct OddEnd {
-  MemoryRegion memory;
-  Channel channel;
-};
-
-ChannelOptions one_element() {
-  ChannelOptions options;
-  options.queue_pair = {.elements = 1, .inline_bytes = 0};
-  return options;
-}
-
-OddEnd odd_device_end(FakeDevice device, ChannelOptions const& options = one_element()) {
-  Fake::get().reset(std::move(device));
-  auto const domain = open_fake().value().allocate_protection_domain().value();
-  auto prepared = prepare_channel(domain, options).value();
-  auto const itself = prepared.endpoint();
-  return {domain.allocate(64).value(), std::move(prepared).handshake(itself).value()};
-}
-
 /// Whoever watches a connection, and tells what the test makes it tell.
 struct Watcher : verbs::ConnectionKeeper {
   static inline std::optional<Error> told{};
@@ -53,7 +34,7 @@ struct Watcher : verbs::ConnectionKeeper {
   int descriptor() const noexcept override { return -1; }
 };
 
-OddEnd watched_end() {
+FakeEnd watched_end() {
   Fake::get().reset({});
   Watcher::told.reset();
   Watcher::longest = {};
@@ -66,11 +47,8 @@ OddEnd watched_end() {
 
 void complete_next(ibv_wc_status status) {
   if (Fake::get().posted.empty()) return;
-  ibv_wc entry{};
-  entry.wr_id = Fake::get().posted.front().request.wr_id;
-  entry.status = status;
+  complete(Fake::get().posted.front(), status);
   Fake::get().posted.pop_front();
-  Fake::get().completions.push_back(entry);
 }
 
 /// A device that flushes in its own order: what was posted last comes first.
@@ -83,7 +61,7 @@ void flush_backward() {
 
 TEST_CASE("as many elements as were asked for are posted, whatever the device granted",
           "[channel]") {
-  auto end = odd_device_end({.elements_granted = 1});
+  auto end = fake_end({.elements_granted = 1});
   PollingScope scope{end.channel};
   auto const refused = scope.post_send({end.memory.gather(0, 8), end.memory.gather(8, 8)});
   CHECK(refused.error() == Errc::invalid_argument);
@@ -93,7 +71,7 @@ TEST_CASE("as many elements as were asked for are posted, whatever the device gr
 
 TEST_CASE("what a broken queue pair never brings back, a wait gets back all the same",
           "[channel]") {
-  auto end = odd_device_end({});
+  auto end = fake_end();
   PollingScope scope{end.channel};
   auto first = scope.post_receive(end.memory.scatter(0, 8)).value();
   auto second = scope.post_receive(end.memory.scatter(8, 8)).value();
@@ -106,7 +84,7 @@ TEST_CASE("what a broken queue pair never brings back, a wait gets back all the 
 
 TEST_CASE("what a broken queue pair never brings back, a loop of polls gets back too",
           "[channel]") {
-  auto end = odd_device_end({});
+  auto end = fake_end();
   PollingScope scope{end.channel};
   auto first = scope.post_receive(end.memory.scatter(0, 8)).value();
   auto second = scope.post_receive(end.memory.scatter(8, 8)).value();
@@ -228,7 +206,7 @@ TEST_CASE("a device that says full where there is room is asked again until the 
           "[channel]") {
   auto options = one_element();
   options.observe.metrics = true;
-  auto end = odd_device_end({}, options);
+  auto end = fake_end({}, options);
   PollingScope scope{end.channel};
   auto work = scope.post_send(end.memory.gather(8, 8)).value();
   Fake::get().post_result = ENOMEM;
@@ -242,7 +220,7 @@ TEST_CASE("a device that says full where there is room is asked again until the 
 
 TEST_CASE("a device that says full while nothing is outstanding ends the wait for room",
           "[channel]") {
-  auto end = odd_device_end({});
+  auto end = fake_end();
   Fake::get().post_result = ENOMEM;
   PollingScope scope{end.channel};
   std::optional<Error> error;
@@ -276,7 +254,7 @@ TEST_CASE("a scope ends as many handles as there may be, in the order of their f
   constexpr std::uint32_t depth = 4096;
   ChannelOptions options;
   options.queue_pair = {.send_depth = depth, .receive_depth = depth, .elements = 1};
-  auto end = odd_device_end({.work_requests_max = depth, .completions_max = 2 * depth}, options);
+  auto end = fake_end({.work_requests_max = depth, .completions_max = 2 * depth}, options);
   std::vector<PendingWork> held;
   PollingScope scope{end.channel};
   for (std::uint32_t i = 0; i < 2 * depth; ++i)
@@ -295,10 +273,9 @@ TEST_CASE("a scope ends as many handles as there may be, in the order of their f
 
 TEST_CASE("what a device keeps for good stays on loan for good, and the error says so",
           "[channel]") {
-  auto end = std::make_optional(odd_device_end({}));
+  auto end = std::make_optional(fake_end());
   auto& fake = Fake::get();
-  fake.fail_errno = EIO;
-  fake.fail_call = fake.calls + 1;                // the transition to the error state
+  fake.fail_after(0, EIO);                        // the transition to the error state
   fake.fail_destruction = fake.destructions + 1;  // the queue pair's
   std::optional<Error> error;
   SECTION("a scope") {
@@ -331,7 +308,7 @@ TEST_CASE("what a device keeps for good stays on loan for good, and the error sa
 
 TEST_CASE("what a flush brings to light is the first cause, not the deadline that it was for",
           "[channel]") {
-  auto end = odd_device_end({});
+  auto end = fake_end();
   PollingScope scope{end.channel};
   auto work = scope.post_send(end.memory.gather(0, 8)).value();
   Fake::get().at_error = [] { complete_next(IBV_WC_RETRY_EXC_ERR); };
@@ -356,7 +333,7 @@ TEST_CASE("what a flush brings to light is the first cause, not the deadline tha
 
 TEST_CASE("lend's own reason for a flush does not hide that the device had flushed before",
           "[channel]") {
-  auto end = odd_device_end({});
+  auto end = fake_end();
   Fake::get().at_error = flush_backward;
   auto const leave = [&] {
     PollingScope scope{end.channel};
@@ -376,7 +353,7 @@ TEST_CASE("lend's own reason for a flush does not hide that the device had flush
 TEST_CASE(
     "work that completes while it is flushed at its deadline succeeds, and the channel is broken",
     "[channel]") {
-  auto end = odd_device_end({});
+  auto end = fake_end();
   Fake::get().at_error = [] { complete_next(IBV_WC_SUCCESS); };
   CHECK(end.channel.send(end.memory.gather(0, 8), within(0s)).has_value());
   CHECK(*end.channel.first_cause() == Errc::timed_out);
@@ -391,8 +368,7 @@ TEST_CASE("what a failed handshake cannot take from the device stays on loan", "
     auto prepared = prepare_channel(domain, one_element()).value();
     auto const itself = prepared.endpoint();
     REQUIRE(prepared.post_receive(memory.scatter(0, 8)).has_value());
-    fake.fail_errno = EIO;
-    fake.fail_call = fake.calls + 1;
+    fake.fail_after(0, EIO);
     fake.fail_destruction = fake.destructions + 1;
     CHECK_FALSE(std::move(prepared).handshake(itself).has_value());
   }

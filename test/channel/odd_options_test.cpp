@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: the options of a request reach the device by each way that a channel posts. Method: the
 // fake provider, which keeps what it was given.
+#include "channel/fake_end.hpp"
 #include "support/catch.hpp"
-#include "verbs/fake_provider.hpp"
 
 #include <lend/lend.hpp>
 
@@ -16,24 +16,11 @@ constexpr unsigned fence = IBV_SEND_FENCE;
 constexpr unsigned solicited = IBV_SEND_SOLICITED;
 RemoteRegion const there{0x1000, 64, 7};
 
-ProtectionDomain atomic_domain() {
+FakeDevice with_atomics() {
   FakeDevice device;
   device.has_atomics = true;
-  Fake::get().reset(std::move(device));
-  return open_fake().value().allocate_protection_domain().value();
+  return device;
 }
-
-struct OptionsEnd {
-  ProtectionDomain domain = atomic_domain();
-  MemoryRegion memory = domain.allocate(64).value();
-  Channel channel = make();
-
-  Channel make() const {
-    auto prepared = prepare_channel(domain, {}).value();
-    auto const itself = prepared.endpoint();
-    return std::move(prepared).handshake(itself).value();
-  }
-};
 
 unsigned flags_of_last() {
   REQUIRE(!Fake::get().posted.empty());
@@ -43,7 +30,7 @@ unsigned flags_of_last() {
 /// Posts one request in three ways; each call returns a handle.
 template <class Post, class Try, class Add>
 void check_each_way(unsigned flags, Post post, Try try_post, Add add) {
-  OptionsEnd end;
+  auto end = fake_end(with_atomics(), {});
   PollingScope scope{end.channel};
   scope.drain_within(0ns);
   auto const posted = post(scope, end.memory);
@@ -64,7 +51,7 @@ void check_each_way(unsigned flags, Post post, Try try_post, Add add) {
 /// Posts one request by a call that waits for its end, which does not come.
 template <class Call>
 void check_call(unsigned flags, Call call) {
-  OptionsEnd end;
+  auto end = fake_end(with_atomics(), {});
   CHECK(call(end.channel, end.memory, within(1ms)).has_error());
   CHECK(flags_of_last() == flags);
 }
@@ -106,7 +93,8 @@ TEST_CASE("and those of a read and of an atomic operation", "[channel]") {
 }
 
 TEST_CASE("a channel for datagrams hands on that a send is solicited", "[channel]") {
-  auto const domain = atomic_domain();
+  Fake::get().reset(with_atomics());
+  auto const domain = open_fake().value().allocate_protection_domain().value();
   auto memory = domain.allocate(64).value();
   auto channel = datagram_channel_builder(domain).build().value();
   auto const to = channel.destination(channel.address()).value();

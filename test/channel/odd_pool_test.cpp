@@ -42,12 +42,7 @@ struct OddPool {
   }
   /// A message of 8 bytes arrives in the receive that was posted as the `index`-th of all.
   Message arrival(std::size_t index) {
-    ibv_wc completion{};
-    completion.wr_id = Fake::get().posted[index].request.wr_id;
-    completion.opcode = IBV_WC_RECV;
-    completion.byte_len = 8;
-    completion.qp_num = Fake::get().last_queue_pair->qp_num;
-    Fake::get().completions.push_back(completion);
+    complete(Fake::get().posted[index], IBV_WC_SUCCESS, 8);
     REQUIRE(must(set.poll(room)).size() == 1);
     return std::move(pool.next().value());
   }

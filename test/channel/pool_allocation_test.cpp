@@ -7,6 +7,7 @@
 
 #include "channel/allocated_by.hpp"
 #include "channel/pooled.hpp"
+#include "support/each_failure.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -71,22 +72,19 @@ TEST_CASE("a pool that finds no memory is refused, and leaves none behind", "[ch
   auto const create = [&] { return ReceivePool::create(pooled.set, memory.chunks(Pooled::piece)); };
   static_cast<void>(create());  // what set and device keep for the next one
 
-  std::uint64_t allowed = 0;
-  for (bool was_felt = true; was_felt; ++allowed) {
-    CAPTURE(is_beyond, allowed);
+  CAPTURE(is_beyond);
+  for_each_failure(5, [&](std::uint64_t allowed) {
     auto const before = blocks_held();
     bool is_refused = false, is_full = false;
-    {
-      Famine const famine{allowed};
+    bool const needed_more = starved(allowed, [&] {
       auto const made = create();
       is_refused = made.has_error();
       is_full = is_refused && made.error() == Errc::invalid_argument;
-      was_felt = famine.was_felt();
-    }
+    });
     CHECK(blocks_held() == before);
     CHECK(memory.loans() == 0);
-    CHECK(is_refused == (was_felt || is_beyond));
-    if (is_refused && !was_felt) CHECK(is_full);
-  }
-  CHECK(allowed > 5);
+    CHECK(is_refused == (needed_more || is_beyond));
+    if (is_refused && !needed_more) CHECK(is_full);
+    return needed_more;
+  });
 }

@@ -2,6 +2,7 @@
 // Goal: a set makes as many queues as its device demands and no more, whatever fails meanwhile;
 // completions find their channel. Method: the fake provider, which completes what the test says.
 #include "support/catch.hpp"
+#include "support/each_failure.hpp"
 #include "verbs/fake_provider.hpp"
 
 #include <lend/lend.hpp>
@@ -109,11 +110,9 @@ TEST_CASE("a set whose device has no more queues says so, and goes on", "[channe
 
 TEST_CASE("a set is as before when a control call fails, whichever it is", "[channel]") {
   int failures = 0;
-  bool is_reached = true;
-  for (int call = 1; is_reached; ++call) {
+  for_each_failure(3, [&](std::uint64_t before) {
     Faked faked;
-    Fake::get().fail_call = Fake::get().calls + call;
-    Fake::get().fail_errno = ENOMEM;
+    Fake::get().fail_after(before, ENOMEM);
     {
       auto const prepared = faked.prepare(1);
       if (prepared.has_error()) {
@@ -121,13 +120,14 @@ TEST_CASE("a set is as before when a control call fails, whichever it is", "[cha
         CHECK_FALSE(prepared.error().message().empty());
       }
     }
-    is_reached = Fake::get().calls >= std::exchange(Fake::get().fail_call, 0);
+    Fake::get().fail_call = 0;
     Channel const channel = faked.channel(2);
     CHECK(queues() == 1);
     CHECK(Fake::get().live("queue pair") == 1);
     CHECK(faked.set.poll(faked.room).value().empty());
     CHECK(Fake::get().violations.empty());
-  }
+    return !Fake::get().failed_call.empty();
+  });
   // A queue that cannot be as deep as usual is less deep; all else fails.
   CHECK(failures >= 3);
 }
@@ -175,7 +175,7 @@ TEST_CASE("a queue that cannot be polled breaks its channels, and no others", "[
 TEST_CASE("a set that cannot arm says so", "[channel]") {
   Faked faked;
   Channel const channel = faked.channel(1);
-  Fake::get().fail_call = Fake::get().calls + 1;
+  Fake::get().fail_after(0, EIO);
   auto const armed = faked.set.arm();
   REQUIRE(armed.has_error());
   CHECK(armed.error() == Errc::system_failed);

@@ -53,12 +53,7 @@ ibv_wc completion_for(Channel const& channel, std::uint32_t bytes,
   auto& posted = Fake::get().posted;
   auto const found = std::ranges::find(posted, number, &Posted::queue_pair);
   REQUIRE(found != posted.end());
-  ibv_wc entry{};
-  entry.wr_id = found->request.wr_id;
-  entry.status = status;
-  entry.opcode = found->is_receive ? IBV_WC_RECV : IBV_WC_SEND;
-  entry.byte_len = bytes;
-  entry.qp_num = number;
+  auto const entry = completion_of(*found, status, bytes);
   posted.erase(found);
   return entry;
 }
@@ -169,8 +164,7 @@ TEST_CASE("completions of a channel that is gone reach no other", "[channel]") {
     number = going.endpoint().queue_pair_number.value();
     auto work = unsafe_post_receive(going, memory.scatter(0, 8)).value();
     // The device refuses to abort, and leaves what has completed in the queue.
-    Fake::get().fail_call = Fake::get().calls + 1;
-    Fake::get().fail_errno = EIO;
+    Fake::get().fail_after(0, EIO);
     Fake::get().at_destruction = [entry = completion_for(going, 8)]() mutable {
       Fake::get().completions.push_back(entry);
     };

@@ -80,6 +80,20 @@ using Tags = std::vector<std::uint64_t>;
 
 }  // namespace
 
+TEST_CASE("a wait that ends by its own message leaves the news of the set's other channels",
+          "[channel]") {
+  SetServed served{2};
+  PollingScope a{served.servers[0]}, b{served.servers[1]};
+  auto first = must(a.post_receive(served.at(0)));
+  auto second = must(b.post_receive(served.at(1)));
+  served.send_from(0);
+  served.send_from(1);
+  CHECK(must(second.wait(within(10s))).bytes == 8);
+  // Where the first message came after the second one, that one's news is left, too.
+  CHECK(std::ranges::count(served.news(), 100u) == 1);
+  CHECK(must(first.wait(within(10s))).bytes == 8);
+}
+
 TEST_CASE("a set lists each channel with news once, and the next time those without room",
           "[channel]") {
   SetServed served{3};

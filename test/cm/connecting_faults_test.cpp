@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cm/fake_host.hpp"
+#include "support/each_failure.hpp"
 #include "support/few_descriptors.hpp"
 
 #include <cm/contract.hpp>
@@ -69,31 +70,28 @@ struct Case {
 
 TEST_CASE("whichever call of rdma_cm fails, an error names it and nothing is left", "[cm]") {
   auto const transport = any_transport();
-  bool failed = true;
-  for (int n = 1; failed; ++n) {
+  for_each_failure(20, [&](std::uint64_t before) {
     Host const host{transport};
-    cm_calls().fail_call = n;
+    cm_calls().fail_call = static_cast<int>(before) + 1;
     cm_calls().fail_errno = EIO;
     auto const errors = errors_of_a_connection(host);
-    failed = !cm_calls().failed_call.empty();
-    CAPTURE(n, cm_calls().failed_call);
+    bool const failed = !cm_calls().failed_call.empty();
+    CAPTURE(cm_calls().failed_call);
     if (failed && cm_calls().failed_call != "rdma_disconnect")
       CHECK_THAT(errors, Catch::Contains(cm_calls().failed_call));
     else
       CHECK(errors.empty());
-    if (!failed) CHECK(n > 20);
-  }
+    return failed;
+  });
 }
 
 TEST_CASE("whichever call of the device fails, an error names it and nothing is left", "[cm]") {
   auto const transport = any_transport();
-  int named = 0;
-  for (int n = 1; n <= 8; ++n) {
+  auto const failures = for_each_failure(1, [&](std::uint64_t before) {
     Host const host{transport};
     auto listener = listener_here();
     auto a = host.prepare(), b = host.prepare();
-    Fake::get().fail_call = Fake::get().calls + n;
-    Fake::get().fail_errno = EIO;
+    Fake::get().fail_after(before, EIO);
     EventLoop loop;
     loop.serve(listener, [&](CmRequest request) {
       return std::move(request).begin_accept(std::move(b), within(20s));
@@ -101,17 +99,17 @@ TEST_CASE("whichever call of the device fails, an error names it and nothing is 
     auto& connector = loop.add(CmConnecting::begin(listener.address(), std::move(a), within(20s)));
     while (loop.turn(0)) continue;
     auto const errors = errors_of(loop);
-    CAPTURE(n, errors);
+    CAPTURE(errors);
     if (Fake::get().failed_call.empty()) {
       CHECK(errors.empty());
-    } else {
-      ++named;
-      CHECK_THAT(errors, Catch::Contains("ibv_modify_qp of queue pair"));
-      // Where it is the acceptor's, the connector learns it.
-      CHECK(connector.error.has_value());
+      return false;
     }
-  }
-  CHECK(named == (transport == IBV_TRANSPORT_IB ? 6 : 2));
+    CHECK_THAT(errors, Catch::Contains("ibv_modify_qp of queue pair"));
+    // Where it is the acceptor's, the connector learns it.
+    CHECK(connector.error.has_value());
+    return true;
+  });
+  CHECK(failures == (transport == IBV_TRANSPORT_IB ? 6 : 2));
 }
 
 TEST_CASE("an event that is none of a step's own is told as what it is", "[cm]") {

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What must not compile, and twins that must: check.py INCLUDE FILE COMPILER…
-                                              check.py INCLUDE --cases FILE… -- COMPILER…
+"""What must not compile, and twins that must: check.py INCLUDE --cases FILE… -- COMPILER…
                                               check.py INCLUDE --twins FILE… -- COMPILER…
 
-FILE does not compile, and an error of it matches the expression in the file's first line,
-`// error: REGEX`. Where lines of FILE end in `// refused`, that holds of the error of each of them.
-With --cases this holds of every FILE. All are compiled as one source, each in a namespace of its
-own; a FILE whose errors are not found there is compiled again, alone, and that decides. With --twins
-all FILEs compile without a warning, with -DMUST_COMPILE=1 and likewise as one source. COMPILER may
-be clang-tidy, whose findings are errors.
+In a FILE, a case is `#ifdef CASE_NAME`, the line `// error: REGEX`, what must not compile, `#endif`;
+around it is its twin. With -DCASE_NAME FILE does not compile, and an error in these lines matches
+REGEX. Where some of them end in `// refused`, that holds of the error of each of those. With --cases
+this holds of every case. All are compiled as one source, each FILE in a namespace of its own; a case
+whose errors are not found there is compiled again, alone, and that decides. With --twins all FILEs
+compile without a warning and without a case, likewise as one source. COMPILER may be clang-tidy,
+whose findings are errors.
 """
 import collections
 import glob
@@ -18,17 +18,24 @@ import re
 import subprocess
 import sys
 import tempfile
+import typing
 
 FLAGS = "-std=c++20 -Wall -Wextra -Werror -fsyntax-only -fdiagnostics-color=never".split()
 CONTEXT = re.compile(r"In file included from | +from |\S+: (?:In|At) |\S+:[\d:]+:  +")  # precedes its error
-PLACE = re.compile(r"(?:In file included from |\S*,? +from )?([^\s:]+):\d+")
-include, first, *rest = sys.argv[1:]
-of_many = first in ("--cases", "--twins")
-files = rest[:rest.index("--")] if of_many else [first]
-compiler = rest[rest.index("--") + 1:] if of_many else rest
+PLACE = re.compile(r"(?:In file included from |\S*,? +from )?([^\s:]+):(\d+)")
+CASE = re.compile(r"^#ifdef CASE_(\w+)\n *// error: (.+)\n((?:(?!#).*\n)+)#endif$", re.MULTILINE)
+include, mode, *rest = sys.argv[1:]
+files, compiler = rest[:rest.index("--")], rest[rest.index("--") + 1:]
 tidies = os.path.basename(compiler[0]).startswith("clang-tidy")
 # g++ has no limit unless one is given.
 UNLIMITED = ["-ferror-limit=0"] if "clang" in os.path.basename(compiler[0]) else []
+
+
+class Case(typing.NamedTuple):
+    path: str
+    name: str
+    reason: str
+    lines: dict  # by their numbers
 
 
 def compile_it(source, *more):
@@ -44,9 +51,22 @@ def lines_of(path):
         return file.read().split("\n")
 
 
-def compile_as_one(*more):
+def cases_of(path):
+    text = "\n".join(lines_of(path))
+    found = list(CASE.finditer(text))
+    if len(found) != text.count("CASE_"):
+        sys.exit(f"{path}: a case is not `#ifdef CASE_NAME`, `// error: REGEX`, lines, `#endif`")
+    for case in found:
+        first = text.count("\n", 0, case.start(3)) + 1
+        yield Case(path, case[1], case[2], dict(enumerate(case[3].splitlines(), first)))
+
+
+def compile_as_one(cases):
     """What the files and the headers beside them include of others, and then each file's rest in a
     namespace: of its own, or of its folder, where headers declare what its files define."""
+    defined = [f"-DCASE_{case.name}" for case in cases]
+    if len(files) == 1:
+        return compile_it(files[0], *defined)
     includes, bodies, folders = {}, [], {}
     for number, path in enumerate(files):
         folder = os.path.dirname(path)
@@ -61,11 +81,11 @@ def compile_as_one(*more):
         source.write("\n".join([*includes, *bodies]) + "\n")
         source.flush()
         # A main() that is not the program's has to return.
-        return compile_it(source.name, *more, "-Wno-return-type")
+        return compile_it(source.name, *defined, "-Wno-return-type")
 
 
-def errors_of(words):
-    """Of each file the errors that name it and no other of the files, with context and notes."""
+def errors_of(words, cases):
+    """Of each case the errors that name a line of it and none of another, with context and notes."""
     errors, context = [], []
     for line in words.splitlines():
         if re.match(r"\S+:\d+:\d+: (?:error|warning): ", line):
@@ -76,47 +96,46 @@ def errors_of(words):
         elif errors:
             errors[-1] += [*context, line]
             context = []
-    of_files = collections.defaultdict(list)
+    at = {(case.path, line): case.name for case in cases for line in case.lines}
+    of_cases = collections.defaultdict(list)
     for error in errors:
-        named = {place[1] for line in error if (place := PLACE.match(line))} & set(files)
+        places = filter(None, map(PLACE.match, error))
+        named = {at.get((place[1], int(place[2]))) for place in places} - {None}
         if len(named) == 1:
-            of_files[named.pop()].append("\n".join(error))
-    return of_files
+            of_cases[named.pop()].append("\n".join(error))
+    return of_cases
 
 
-def wrong(path, errors):
-    """What is missing in the errors of this file, if anything."""
-    lines = lines_of(path)
-    expected = re.fullmatch(r"// error: (.+)", lines[0])
-    if not expected:
-        return "the first line is not `// error: REGEX`"
-    reason = f"for the reason `{expected[1]}`"
-    errors_for_it = [error for error in errors if re.search(expected[1], error)]
+def wrong(case, errors):
+    """What is missing in the errors of this case, if anything."""
+    errors_for_it = [error for error in errors if re.search(case.reason, error)]
     if not errors_for_it:
-        return f"it does not compile, but not {reason}"
-    for number, line in enumerate(lines, 1):
-        there = re.compile(rf"^{re.escape(path)}:{number}:\d+: error: ", re.MULTILINE)
+        return f"it does not compile, but not for the reason `{case.reason}`"
+    for number, line in case.lines.items():
+        there = re.compile(rf"^{re.escape(case.path)}:{number}:\d+: error: ", re.MULTILINE)
         if line.endswith("// refused") and not any(map(there.search, errors_for_it)):
-            return f"line {number} is not refused {reason}"
+            return f"line {number} is not refused for the reason `{case.reason}`"
     return None
 
 
-def complaint(path):
-    status, words = compile_it(path)
+def complaint(case):
+    status, words = compile_it(case.path, f"-DCASE_{case.name}")
     if status == 0:
-        return f"{path}: it compiles, and must not"
-    missing = wrong(path, errors_of(words)[path])
-    return missing and f"{path}: {missing}:\n{words}"
+        return f"{case.path}: {case.name} compiles, and must not"
+    missing = wrong(case, errors_of(words, [case])[case.name])
+    return missing and f"{case.path}: {case.name}: {missing}:\n{words}"
 
 
-if first == "--twins":
-    result, said = compile_as_one("-DMUST_COMPILE=1")
+if mode == "--twins":
+    result, said = compile_as_one([])
     if result != 0:
-        sys.exit(f"a twin, with MUST_COMPILE, does not compile:\n{said}")
+        sys.exit(f"a twin does not compile:\n{said}")
 else:
-    found = errors_of(compile_as_one()[1]) if of_many else {}
-    alone = [path for path in files if path not in found or wrong(path, found[path])]
-    if of_many:
-        print(f"{len(files)} files, {len(alone)} of them compiled again:", *alone)
+    cases = [case for path in files for case in cases_of(path)]
+    if not cases or len({case.name for case in cases}) != len(cases):
+        sys.exit("there is no case, or two have one name")
+    found = errors_of(compile_as_one(cases)[1], cases)
+    alone = [case for case in cases if case.name not in found or wrong(case, found[case.name])]
+    print(f"{len(cases)} cases, {len(alone)} of them compiled again:", *(case.name for case in alone))
     if complaints := list(filter(None, map(complaint, alone))):
         sys.exit("\n".join(complaints))

@@ -192,6 +192,13 @@ def pair(*words, near=None, far=None, wait=True):
             peer.communicate(timeout=20)[0] if wait else ""
 
 
+def pieces_of(terminal):
+    """All that is written there: what was written at once may come in pieces."""
+    with contextlib.suppress(OSError):
+        while piece := os.read(terminal, 4096):
+            yield piece.decode()
+
+
 def drops(first, last):
     return " ".join(f"drop@{i}:9" for i in range(first, last + 1))
 
@@ -242,8 +249,8 @@ def two_doctors():
         terminal, inside = os.openpty()
         done = subprocess.run([LEND, "doctor", address], stdout=subprocess.PIPE, stderr=inside, timeout=100,
                               check=False, env={**os.environ, "LEND_DEVICE": "soft"})
-        os.close(inside)  # of a terminal on which nothing was written a read fails then
-        said = os.read(terminal, 4096).decode()
+        os.close(inside)  # the read after the last byte fails then
+        said = "".join(pieces_of(terminal))
         check("a terminal shows with which peer, until that is done", done.returncode == 0 and
               f"comparing with {address};" in said and said.endswith("\r\x1b[K"), said)
         os.close(terminal)

@@ -23,9 +23,12 @@ TEST_CASE("posted collectives of a warm group take nothing from the heap", "[gro
         static_cast<void>(
             must(scope->post_allreduce(sum<double>, memory[rank].scatter(i * 8192, 8000))));
     for (auto const& [scope, rank] :
-         {std::pair{&one, 0u}, std::pair{&other, 1u}})  // read, not sent
+         {std::pair{&one, 0u}, std::pair{&other, 1u}}) {  // read, not sent
       static_cast<void>(
           must(scope->post_allreduce(sum<double>, memory[rank].scatter(32'768, 300'000))));
+      static_cast<void>(must(scope->post_allgather(memory[rank].gather(340'000, 20'000),
+                                                   memory[rank].scatter(360'000, 40'000))));
+    }
     auto last = must(one.post_barrier());
     auto others_last = must(other.post_barrier());
     for (bool is_over = false; !is_over;) {

@@ -21,16 +21,6 @@ namespace {
 
 constexpr std::size_t own_bytes = 20'000;
 
-void complete(Posted const& posted, ibv_wc_opcode opcode, ibv_wc_status status) {
-  ibv_wc entry{};
-  entry.wr_id = posted.request.wr_id;
-  entry.opcode = opcode;
-  entry.status = status;
-  entry.byte_len = 32;
-  entry.qp_num = posted.queue_pair;
-  Fake::get().completions.push_back(entry);
-}
-
 /// As a device writes, to memory on loan.
 [[gnu::no_sanitize_address]] void place_message(Posted const& at, Posted const& from) {
   auto* const target = reinterpret_cast<std::byte volatile*>(at.elements.at(0).addr);
@@ -74,7 +64,7 @@ struct LoneRank {
     REQUIRE(sent != posted.end());
     REQUIRE(posted.front().is_receive);
     place_message(posted.front(), *sent);
-    complete(posted.front(), IBV_WC_RECV, IBV_WC_SUCCESS);
+    complete(posted.front(), IBV_WC_SUCCESS, 32);
     posted.pop_front();
   }
 
@@ -103,8 +93,7 @@ TEST_CASE("what a device keeps of a posted collective stays on loan for good", "
   auto& fake = Fake::get();
   {
     LoneRank rank;
-    fake.fail_errno = EIO;
-    fake.fail_call = fake.calls + 1;                // the transition to the error state
+    fake.fail_after(0, EIO);                        // the transition to the error state
     fake.fail_destruction = fake.destructions + 1;  // the queue pair's
 
     auto const error = error_of_reading(rank);
@@ -125,7 +114,7 @@ TEST_CASE("what is read for a posted collective ends before its bytes come back"
   auto& fake = Fake::get();
   LoneRank rank;
   fake.at_error = [&fake] {
-    for (Posted const& each : fake.posted) complete(each, IBV_WC_RECV, IBV_WC_WR_FLUSH_ERR);
+    for (Posted const& each : fake.posted) complete(each, IBV_WC_WR_FLUSH_ERR);
     fake.posted.clear();
   };
   CHECK(error_of_reading(rank) == Errc::timed_out);

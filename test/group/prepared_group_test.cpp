@@ -58,14 +58,18 @@ TEST_CASE("ranks of different options are refused, and may connect to others", "
   on_each(ranks, [](Group& group) { expect(group.barrier(within(10s))); });
 }
 
-TEST_CASE("a rank's card is the same once it was bytes, and other lengths are none", "[group]") {
+TEST_CASE("a rank's card is the same once it was bytes, and other lengths or versions are none",
+          "[group]") {
   if (connects_slowly()) return;
   ProtectionDomain const domain = must(open_test_device().allocate_protection_domain());
   auto const prepared = must(PreparedGroup::prepare(domain, 0, 2, {.window = 16}));
   RankCard card = prepared.cards()[1];
   card.address = {.host = {1, 2}, .port = 3, .key = {std::byte{4}}};
-  auto const bytes = card.encode();
+  auto bytes = card.encode();
   CHECK(must(RankCard::decode(bytes)) == card);
   CHECK(error_of(RankCard::decode(std::span{bytes}.first(bytes.size() - 1))) ==
         Errc::incompatible_peer);
+  bytes.back() = std::byte{4};
+  CHECK(RankCard::decode(bytes).error().message().find("speaks version 4 to others, this one 5") !=
+        std::string::npos);
 }

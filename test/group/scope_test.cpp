@@ -14,6 +14,7 @@
 
 using namespace lend;
 using namespace lend::test;
+using namespace std::chrono_literals;
 
 namespace {
 

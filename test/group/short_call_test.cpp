@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Goal: calls of few bytes compute what a serial program would, wherever the short way leaves them
 // to the general one, and for whichever reason. Method: ranks of one thread call in random order,
-// each until a deadline that nothing keeps; what it lacks decides at which step its call is left.
-#include "group/ranks.hpp"
+// each until a deadline that nothing keeps, or post and look; what a rank lacks decides at which
+// step its call is left.
+#include "group/scope_ranks.hpp"
 #include "support/seed.hpp"
 
+#include <lend/soft/faults.hpp>
+
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 using namespace lend;
@@ -118,6 +125,89 @@ std::vector<Caller> callers_of(std::vector<Group>& ranks) {
   return callers;
 }
 
+/// A Caller that posts its calls, several at once. For threads, too.
+class Poster {
+ public:
+  Poster(Caller& caller, ProtectionDomain const& domain) : caller_{caller}, whole_{caller.group} {
+    if (caller.pair) pair_.emplace(*caller.pair);
+    for (Slot& each : slots_) {
+      each.in.emplace(taken(domain.allocate<Value>(values_max)));
+      each.out.emplace(taken(domain.allocate<Value>(values_max)));
+    }
+  }
+
+  [[nodiscard]] bool has_any() const { return ended_ != caller_.call; }
+  [[nodiscard]] bool has_room() const { return caller_.call - ended_ < slots_.size(); }
+  /// Where there is room, the next call.
+  void post() {
+    caller_.begin();
+    Slot& slot = slots_[caller_.call % slots_.size()];
+    slot.work = std::move(*caller_.work);
+    auto const& [in, out, expected] = slot.work;
+    std::ranges::copy(in, taken(slot.in->mutable_values()).begin());
+    std::ranges::copy(out, taken(slot.out->mutable_values()).begin());
+    slot.pending.reset();
+    if (auto posted = post(in.empty() ? GatherElement{} : slot.in->gather(0, in.size()),
+                           out.empty() ? ScatterElement{} : slot.out->scatter(0, out.size())))
+      slot.pending.emplace(taken(std::move(*posted)));
+    caller_.work.reset();
+    ++caller_.call;
+  }
+  /// Polls the one that was posted last, for which all others go on, too.
+  void poll() {
+    auto& last = slots_[(caller_.call - 1) % slots_.size()].pending;
+    if (last) static_cast<void>(taken(last->poll()));
+  }
+  /// Whether the one that was posted first is over by then, with the right values.
+  bool end(Deadline until) {
+    Slot& slot = slots_[ended_ % slots_.size()];
+    if (slot.pending) {
+      auto const done = slot.pending->wait(until);
+      if (done.has_error() && done.error() == Errc::timed_out) return false;
+      expect(done);
+      expect(slot.in->region().loans() + slot.out->region().loans() == 0, "on loan");
+      auto const values = taken(slot.out->values(0, slot.work.out.size()));
+      expect(std::ranges::equal(values, slot.work.expected), "wrong values");
+    }
+    ++ended_;
+    return true;
+  }
+  /// After calls that block.
+  void skip() { ended_ = caller_.call; }
+
+ private:
+  static constexpr std::size_t values_max = 9;
+
+  struct Slot {
+    Work work{};
+    std::optional<TypedRegion<Value>> in{}, out{};
+    std::optional<PendingCollective> pending{};
+  };
+
+  std::optional<Result<PendingCollective>> post(GatherElement in, ScatterElement out) {
+    switch (caller_.call % kinds) {
+      case 0: return whole_.post_barrier();
+      case 1: return whole_.post_broadcast(caller_.root(), out);
+      case 2: return whole_.post_gather(caller_.root(), in, out);
+      case 3: return whole_.post_scatter(caller_.root(), in, out);
+      case 4: return whole_.post_allgather(in, out);
+      case 5: return whole_.post_all_to_all(in, out);
+      case 6: return whole_.post_reduce(caller_.root(), sum<Value>, out);
+      case 8: return whole_.post_reduce_scatter(sum<Value>, in, out);
+      case 9:
+        if (!pair_) return {};
+        return pair_->post_allreduce(sum<Value>, out);
+      default: return whole_.post_allreduce(sum<Value>, out);
+    }
+  }
+
+  Caller& caller_;
+  GroupScope whole_;
+  std::optional<GroupScope> pair_{};
+  std::array<Slot, 3> slots_{};
+  std::uint32_t ended_ = 0;  // calls
+};
+
 }  // namespace
 
 TEST_CASE("calls of few bytes go on from any step at which their time is over", "[group]") {
@@ -137,6 +227,140 @@ TEST_CASE("calls of few bytes go on from any step at which their time is over", 
     left[random() % left.size()]->go_on(within(random() % 3 == 0 ? 0us : 5us));
   }
   for (Group& group : ranks) CHECK(group.first_cause() == nullptr);
+}
+
+TEST_CASE("posted calls of few bytes do, too, several at once and beside calls that block",
+          "[group]") {
+  if (connects_slowly()) return;
+  auto const size = GENERATE(1u, 2u, 3u, 4u, 5u);
+  auto const seed = seed_of_this_run();
+  CAPTURE(size, seed);
+  std::minstd_rand random{seed};
+  ScopeRanks ranks{size};
+  auto callers = callers_of(ranks.groups);
+  std::deque<Poster> posters;
+  for (Caller& each : callers) posters.emplace_back(each, ranks.domains[each.rank]);
+  constexpr std::uint32_t calls = 12 * kinds, call_with_faults = 8 * kinds;
+  bool has_faults = ranks.devices[0].kind() != DeviceKind::soft;
+  auto const go_on = [&](Caller& caller, Poster& poster) {
+    switch (random() % 6) {
+      case 0:
+      case 1:
+        if (!caller.work && caller.call < calls && poster.has_room()) poster.post();
+        break;
+      case 2:
+        if (poster.has_any()) poster.poll();
+        break;
+      case 3: must(caller.group.check()); break;
+      case 4:  // one that blocks, which may have to be made again
+        if (poster.has_any() || caller.call == calls) break;
+        caller.go_on(within(random() % 2 == 0 ? 0us : 5us));
+        poster.skip();
+        break;
+      default:
+        if (poster.has_any()) static_cast<void>(poster.end(within(random() % 2 == 0 ? 0us : 5us)));
+    }
+  };
+  for (;;) {
+    std::vector<std::uint32_t> left;
+    for (Caller const& each : callers)
+      if (each.call < calls || posters[each.rank].has_any()) left.push_back(each.rank);
+    if (left.empty()) break;
+    auto const rank = left[random() % left.size()];
+    go_on(callers[rank], posters[rank]);
+    // From here on this rank stores nothing: its messages are requests.
+    if (callers[0].call == call_with_faults && !std::exchange(has_faults, true))
+      must(inject_faults(ranks.devices[0], FaultPlan{}.delay(1'000'000, 1ms)));
+  }
+  for (Group& group : ranks.groups) CHECK(group.first_cause() == nullptr);
+}
+
+TEST_CASE("posted calls of few bytes are right beside others, each rank on its thread", "[group]") {
+  if (connects_slowly()) return;
+  auto const size = GENERATE(2u, 3u, 4u);
+  auto const seed = seed_of_this_run();
+  CAPTURE(size, seed);
+  ScopeRanks ranks{size};
+  auto callers = callers_of(ranks.groups);
+  on_each(ranks.groups, [&](Group& group) {
+    auto const rank = group.rank();
+    std::minstd_rand random{seed + rank};
+    Caller& own = callers[rank];
+    Poster poster{own, ranks.domains[rank]};
+    auto const end_one = [&] { expect(poster.end(within(patience)), "not over"); };
+    while (own.call < 100 * kinds) {
+      poster.post();
+      for (auto polls = random() % 300; polls > 0; --polls) poster.poll();
+      while (poster.has_any() && (!poster.has_room() || random() % 3 == 0)) end_one();
+    }
+    while (poster.has_any()) end_one();
+  });
+}
+
+TEST_CASE("polls of a posted call see what its peers call, and that they have left", "[group]") {
+  if (connects_slowly()) return;
+  auto const error_of_polls = [](PendingCollective& pending, int most) -> Error {
+    for (int poll = 0; poll < most; ++poll)
+      if (auto const polled = pending.poll(); polled.has_error()) return polled.error();
+    return Errc::timed_out;
+  };
+  auto ranks = group_of(4);
+  GroupScope scope{ranks[0]};
+  SECTION("a rank that it waits for, at once") {
+    auto pending = must(scope.post_barrier());
+    CHECK_FALSE(must(pending.poll()));
+    SECTION("calls something else") {
+      std::array<int, 4> all{};
+      REQUIRE(error_of(ranks[3].allgather(std::array{1}, all, within(0s))) == Errc::timed_out);
+      CHECK(error_of_polls(pending, 1) == Errc::disagreement);
+    }
+    SECTION("has left") {
+      ranks.pop_back();
+      CHECK(error_of_polls(pending, 1) == Errc::peer_lost);
+    }
+  }
+  SECTION("one that was heard before the post, of as many bytes") {
+    std::vector<int> nothing;
+    REQUIRE(error_of(ranks[3].allgather(nothing, nothing, within(0s))) == Errc::timed_out);
+    must(ranks[0].check());
+    auto pending = must(scope.post_barrier());
+    CHECK(error_of_polls(pending, 1) == Errc::disagreement);
+  }
+  SECTION("another one calls something else") {
+    auto pending = must(scope.post_barrier());
+    std::array<int, 4> all{};
+    REQUIRE(error_of(ranks[2].allgather(std::array{1}, all, within(0s))) == Errc::timed_out);
+    SECTION("after some polls") {
+      CHECK(error_of_polls(pending, 300) == Errc::disagreement);
+    }
+    SECTION("at once by check()") {
+      CHECK(error_of(ranks[0].check()) == Errc::disagreement);
+    }
+    SECTION("at once by wait()") {
+      CHECK(error_of(pending.wait(within(0s))) == Errc::disagreement);
+    }
+  }
+  SECTION("but what has come counts before") {
+    std::array value{7};
+    auto const domain = must(open_test_device().allocate_protection_domain());
+    auto place = must(domain.allocate<int>(1));
+    auto pending = must(scope.post_broadcast(3, place.scatter()));
+    CHECK_FALSE(must(pending.poll()));
+    must(ranks[3].broadcast(3, value, within(0s)));
+    ranks.pop_back();
+    CHECK(must(pending.poll()));
+    CHECK(must(place.values())[0] == 7);
+  }
+  SECTION("and it is under way for all other calls") {
+    auto const pending = must(scope.post_barrier());
+    auto const refused = error_of(ranks[0].barrier(within(1s)));
+    CHECK(refused == Errc::invalid_argument);
+    CHECK_THAT(refused.message(),
+               Catch::Contains("barrier 1 (") && Catch::Contains("posted in a GroupScope"));
+    ranks[0].abandon();
+    CHECK_THAT(ranks[0].first_cause()->message(), Catch::Contains("abandoned barrier 1 ("));
+    CHECK(error_of(ranks[1].barrier(within(patience))) == Errc::channel_broken);
+  }
 }
 
 TEST_CASE("calls of few bytes are right beside others, each rank on its thread", "[group]") {

@@ -14,7 +14,7 @@
 #include <random>
 
 #include "network/raw_peers.hpp"
-#include "support/allocation_counter.hpp"
+#include "support/each_failure.hpp"
 #include "support/few_descriptors.hpp"
 #include "support/seed.hpp"
 
@@ -309,9 +309,7 @@ TEST_CASE("nobody who met a wait without memory is left to the next one", "[netw
   };
   auto const agreed_in_words =
       bytes_of(encode(network::Status{network::StatusCode::agreed, words}));
-  bool was_felt = true;
-  for (std::uint64_t allowed = 0; was_felt; ++allowed) {
-    CAPTURE(allowed);
+  for_each_failure(1, [&](std::uint64_t allowed) {
     auto acceptor = must(network::Acceptor::open(loopback_listener()));
     auto const first = dial(acceptor.address());
     say(first, greeting(8));
@@ -320,14 +318,8 @@ TEST_CASE("nobody who met a wait without memory is left to the next one", "[netw
         bytes_of(encode(network::Status{network::StatusCode::ready, {}})));  // as a peer goes on
     network::Greeting const ours{endpoint_of(1), words};
     std::optional<Endpoint> met;
-    {
-      Famine const famine{allowed};
-      try {
-        met = must(acceptor.accept(ours, within(patience))).greeting.endpoint;
-      } catch (std::bad_alloc const&) {
-      }
-      was_felt = famine.was_felt();
-    }
+    bool const needed_more = starved(
+        allowed, [&] { met = must(acceptor.accept(ours, within(patience))).greeting.endpoint; });
     auto const second = dial(acceptor.address());
     say(second, greeting(9));
     say(second, agreed_in_words);
@@ -335,10 +327,11 @@ TEST_CASE("nobody who met a wait without memory is left to the next one", "[netw
     auto const next =
         must(acceptor.accept({endpoint_of(2), words}, within(patience))).greeting.endpoint;
 
-    CHECK(met == (was_felt ? std::nullopt : std::optional{endpoint_of(8)}));
+    CHECK(met == (needed_more ? std::nullopt : std::optional{endpoint_of(8)}));
     auto const& who = next == endpoint_of(8) ? first : second;
     CHECK(greeting_in(hear(who, introduction_bytes)).endpoint == endpoint_of(2));
-  }
+    return needed_more;
+  });
 }
 
 TEST_CASE("connections that drip and flood do not keep a good peer out", "[network]") {

@@ -64,7 +64,7 @@ TEST_CASE("a listener that is not a peer is refused with a reason", "[network]")
 TEST_CASE("sides of two versions of the exchange each name both", "[network]") {
   auto old_hello = secret_hello();
   old_hello[8] = std::byte{network::exchange_version - 1};
-  auto const both = Catch::Contains("speaks version 3 of the exchange, this side 4");
+  auto const both = Catch::Contains("speaks version 4 of the exchange, this side 5");
   CHECK_THAT(error_from(old_hello).message(), both);
 
   auto acceptor = must(network::Acceptor::open(loopback_listener()));

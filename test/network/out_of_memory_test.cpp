@@ -4,10 +4,8 @@
 // fails once. The other side is played by hand: it has sent all that it will ever send.
 #include <lend/network/connect.hpp>
 
-#include <new>
-
 #include "network/raw_peers.hpp"
-#include "support/allocation_counter.hpp"
+#include "support/each_failure.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -49,27 +47,6 @@ Deadline deadline_for(Other other) {
   return waits ? within(2ms) : within(patience);
 }
 
-/// Whether one of the first allocations after `allowed` was refused to `call`.
-template <class Call>
-bool starved(std::uint64_t allowed, Call call) {
-  Famine const famine{allowed};
-  try {
-    static_cast<void>(call());
-  } catch (std::bad_alloc const&) {
-  }
-  return famine.was_felt();
-}
-
-/// Runs `attempt(allowed)`, which says whether more were needed, with ever more allocations.
-template <class Attempt>
-void with_ever_more(Attempt attempt) {
-  constexpr std::uint64_t most = 10'000;
-  std::uint64_t allowed = 0;
-  while (allowed < most && attempt(allowed)) ++allowed;
-  CHECK(allowed > 0);
-  CHECK(allowed < most);
-}
-
 /// A listener that plays `other` to each connection until it is destroyed.
 class Server {
  public:
@@ -109,8 +86,7 @@ TEST_CASE("a listener that finds no memory accepts the next peer", "[network]") 
   CAPTURE(static_cast<int>(other));
   Station const here;
   Station const there;
-  with_ever_more([&](std::uint64_t allowed) {
-    CAPTURE(allowed);
+  for_each_failure(1, [&](std::uint64_t allowed) {
     auto listener = must(Listener::open("127.0.0.1:0"));
     auto const come = [&](Other kind, PreparedChannel const& prepared) {
       auto socket = dial(listener.address());
@@ -143,8 +119,7 @@ TEST_CASE("a connecting side that finds no memory throws or returns an error", "
   Station const here;
   Station const there;
   auto const peer = there.prepared();
-  with_ever_more([&](std::uint64_t allowed) {
-    CAPTURE(allowed);
+  for_each_failure(1, [&](std::uint64_t allowed) {
     Server const server{bytes_from(other, peer, false)};
     auto prepared = here.prepared();
     auto const deadline = deadline_for(other);
@@ -156,8 +131,7 @@ TEST_CASE("a connecting side that finds no memory throws or returns an error", "
 TEST_CASE("a wait for a listener that finds no memory throws or returns an error", "[network]") {
   Station const here;
   auto const gone = loopback_listener().address;
-  with_ever_more([&](std::uint64_t allowed) {
-    CAPTURE(allowed);
+  for_each_failure(1, [&](std::uint64_t allowed) {
     auto prepared = here.prepared();
     return starved(allowed, [&] { return connect(gone, std::move(prepared), within(2ms)); });
   });
@@ -165,8 +139,7 @@ TEST_CASE("a wait for a listener that finds no memory throws or returns an error
 
 TEST_CASE("a listener opens without memory, throws or returns an error", "[network]") {
   auto const address = GENERATE("127.0.0.1:0", "nonsense", "192.0.2.1:0");
-  with_ever_more([&](std::uint64_t allowed) {
-    CAPTURE(allowed);
+  for_each_failure(1, [&](std::uint64_t allowed) {
     return starved(allowed, [&] { return Listener::open(address); });
   });
 }

@@ -73,6 +73,27 @@ TEST_CASE("an ordered copy moves exactly its bytes at every alignment", "[soft]"
       }
 }
 
+TEST_CASE("a copy past the caches moves exactly its bytes at every alignment", "[soft]") {
+#if defined(__x86_64__)
+  bool const is_past_caches = __builtin_cpu_is("amd") != 0;
+#else
+  bool const is_past_caches = false;
+#endif
+  if (!is_past_caches) WARN("skipped: on this CPU no copy passes the caches");
+  auto const source = numbered(9'000);
+  auto const check = [&](std::size_t to, std::size_t from, std::size_t length) {
+    PlacedBytes target{to, length};
+    copy_past_caches(target.bytes().data(), source.data() + from, length);
+    REQUIRE(std::memcmp(target.bytes().data(), source.data() + from, length) == 0);
+    REQUIRE(target.is_clean_beside());
+  };
+  for (std::size_t to = 0; to < 16; ++to)
+    for (std::size_t from = 0; from < 16; ++from)
+      for (std::size_t const length : {1u, 7u, 64u, 65u, 128u, 200u}) check(to, from, length);
+  for (std::size_t const to : {0u, 16u, 17u})
+    for (std::size_t const length : {8'192u, 8'200u}) check(to, 3, length);
+}
+
 TEST_CASE("a long ordered copy moves exactly its bytes where string moves are slow, too",
           "[soft]") {
   constexpr std::size_t length = (64u << 10) + 200;
@@ -135,6 +156,7 @@ TEST_CASE("memory that is not there is a fault, a process that is not there is a
 }
 
 TEST_CASE("who sees the last word sees all bytes before it", "[soft]") {
+  auto* const copy = GENERATE(&copy_bytes_in_order, &copy_past_caches);
   constexpr std::size_t length = 4096;
   constexpr std::uint64_t rounds = 3000;
   alignas(64) static std::byte target[length];
@@ -144,7 +166,7 @@ TEST_CASE("who sees the last word sees all bytes before it", "[soft]") {
     std::vector<std::uint64_t> words(length / 8);
     for (std::uint64_t round = 1; round <= rounds; ++round) {
       std::fill(words.begin(), words.end(), round);
-      copy_in_order(target, reinterpret_cast<std::byte const*>(words.data()), length);
+      copy(target, reinterpret_cast<std::byte const*>(words.data()), length);
       while (seen.load(std::memory_order_acquire) != round) std::this_thread::yield();
     }
   }};

@@ -81,8 +81,9 @@ struct Side {
   RawPool pool{device, 64};
   RawPair link;
 
-  Side(Where where, std::size_t length, bool has_pool = false)
-      : memory{device, length, where}, link{device, queue, 64, has_pool ? pool.get() : nullptr} {}
+  Side(Where where, std::size_t length, bool has_pool = false, Builders builders = Builders::no)
+      : memory{device, length, where},
+        link{device, queue, 64, has_pool ? pool.get() : nullptr, builders} {}
 
   void meet(Wire const& wire) const {
     std::uint32_t theirs = 0;

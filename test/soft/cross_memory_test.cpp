@@ -119,7 +119,7 @@ constexpr std::size_t asked_length = 20'000;
 /// Asks for each operation, to each kind of memory, and is refused or served; and the connection
 /// goes on.
 void ask_for_all(Wire const& wire, Lacks lacks) {
-  Side const side{Where::private_memory, asked_length};
+  Side const side{Where::private_memory, asked_length, false, Builders::yes};
   side.meet(wire);
   for (auto const where : {Where::private_memory, Where::allocated}) {
     Remote there;

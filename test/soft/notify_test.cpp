@@ -83,6 +83,8 @@ void produce_remotely(World& world, std::size_t who) {
 }
 
 /// As push_local() and notify_owner(): two holds, of the private and of the shared lock.
+/// push_plain_local() publishes in the first of them where nobody is armed; where somebody is, its
+/// hold changes nothing, and the first of these two comes later.
 void produce_locally(World& world) {
   int left = immortal;
   MortalWord word{world.word, left};

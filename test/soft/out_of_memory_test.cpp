@@ -2,13 +2,12 @@
 // Goal: a control call that finds no memory says ENOMEM, leaves nothing behind, and the device goes
 // on; what ends something needs no memory. Method: operator new fails after 0, 1, 2, … allocations,
 // until the call finds enough. One thread.
-#include "support/allocation_counter.hpp"
-
 #include <lend/soft/faults.hpp>
 #include <soft/objects/context.hpp>
 
 #include "rendezvous.hpp"
 #include "soft/support.hpp"
+#include "support/each_failure.hpp"
 #include "support/two_ends.hpp"
 
 using namespace lend;
@@ -30,33 +29,29 @@ struct State {
 /// Calls `make`, which answers null or false with errno, until memory suffices; then `end` with
 /// what it made. How often it failed.
 template <class Make, class End>
-unsigned starve(ibv_context* context, char const* name, Make const& make, End const& end) {
+std::uint64_t starve(ibv_context* context, char const* name, Make const& make, End const& end) {
   CAPTURE(name);
   State const before{context};
-  for (unsigned allowed = 0;; ++allowed) {
-    CAPTURE(allowed);
-    REQUIRE(allowed < 100);
+  return for_each_failure(0, [&](std::uint64_t allowed) {
     decltype(make()) made{};
     int why = 0;
-    bool was_felt = false;
-    {
-      Famine const famine{allowed};
+    bool const needed_more = starved(allowed, [&] {
       made = make();
       why = errno;
-      was_felt = famine.was_felt();
-    }
-    REQUIRE((made == decltype(make()){}) == was_felt);
-    if (!was_felt) {
+    });
+    REQUIRE((made == decltype(make()){}) == needed_more);
+    if (needed_more) {
+      REQUIRE(why == ENOMEM);
+      REQUIRE(State{context} == before);
+    } else {
       end(made);
-      return allowed;
     }
-    REQUIRE(why == ENOMEM);
-    REQUIRE(State{context} == before);
-  }
+    return needed_more;
+  });
 }
 /// The same for calls that answer 0 or an errno.
 template <class Call>
-unsigned starve(ibv_context* context, char const* name, Call const& call) {
+std::uint64_t starve(ibv_context* context, char const* name, Call const& call) {
   auto const answer = [&] { return (errno = call()) == 0; };
   return starve(context, name, answer, [](bool) {});
 }
@@ -255,21 +250,17 @@ TEST_CASE("a plan of faults that finds no memory leaves the plan before it", "[s
   auto const context = must(open_device(DeviceChoice::soft()));
   auto const old = FaultPlan{}.control_call_fails(1, EACCES);
   auto const plan = FaultPlan{}.drop(1).drop(2).control_call_fails(3, EIO);
-  unsigned failures = 0;
-  for (bool is_done = false; !is_done; ++failures) {
-    CAPTURE(failures);
+  for_each_failure(3, [&](std::uint64_t allowed) {
     must(inject_faults(context, old));
-    Errc code{};
-    {
-      Famine const famine{failures};
+    std::optional refused{Errc{}};
+    starved(allowed, [&] {
       auto const injected = inject_faults(context, plan);
-      is_done = injected.has_value();
-      if (!is_done) code = injected.error().code();
-    }
-    if (is_done) break;
-    REQUIRE(code == Errc::exhausted);
+      refused = injected ? std::nullopt : std::optional{injected.error().code()};
+    });
+    if (!refused) return false;
+    REQUIRE(*refused == Errc::exhausted);
     REQUIRE(error_of(context.allocate_protection_domain()).os_error() == EACCES);
-  }
-  CHECK(failures > 2);
+    return true;
+  });
   must(context.allocate_protection_domain());
 }

@@ -8,6 +8,7 @@
 #include <soft/segment/layout.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -84,11 +85,13 @@ struct Party {
     while (links.size() < links_wanted) add_link();
   }
   explicit Party(Where home) : Party{Habits{.home = home}} {}
+  /// Every second one has builders.
   RawPair const& add_link() {
     sends_on.push_back(0);
     is_over.push_back(false);
+    auto const builders = links.size() % 2 == 0 ? Builders::no : Builders::yes;
     return *links.emplace_back(
-        std::make_unique<RawPair>(device, queue, depth, pool ? pool->get() : nullptr));
+        std::make_unique<RawPair>(device, queue, depth, pool ? pool->get() : nullptr, builders));
   }
   [[nodiscard]] Told told() const {
     Remote const whole = memory.remote(2 * size);
@@ -122,6 +125,12 @@ struct Party {
     auto const id = next_id++;
     return note(links[link]->send(id, memory.piece(size, length)), id, link);
   }
+  /// Bytes of no region, so many that their copy passes the caches. The link has no builders.
+  bool write_at_once(std::uint32_t link, Told const& theirs) {
+    static std::byte const bytes[size]{};
+    auto const id = next_id++;
+    return note(links[link]->write_at_once(id, bytes, theirs.memory) ? 0 : EAGAIN, id, link);
+  }
   bool lend(std::uint32_t link) {
     auto const id = next_id++;
     return note(window.bind(*links[link], id, memory, 2 * size, size), id, link);
@@ -153,8 +162,10 @@ struct Party {
   /// taken.
   bool post_something(std::mt19937& random, Told const& theirs, std::uint32_t first = 0) {
     auto const link = first + static_cast<std::uint32_t>(random() % pairs);
-    if (habits.is_early) return send(link, random() % size);  // half of them by reference
-    auto const length = random() % 3 == 0 ? random() % 128 : random() % size;
+    bool const is_word = random() % 4 == 0;
+    if (habits.is_early)  // half of the others by reference
+      return send(link, is_word ? 8 : random() % size);
+    auto const length = is_word ? 8 : random() % 3 == 0 ? random() % 128 : random() % size;
     if (habits.is_bad && random() % 8 == 0) return post_a_fault(random, theirs, link);
     auto const what = random() % 11;
     if (what == 0) return receive(link);
@@ -173,6 +184,12 @@ struct Party {
     if (what == 5) return note(pair.read(id, memory.piece(0, length), there), id, link);
     if (what == 6) {
       auto const next = next_id++;
+      if (!pair.has_builders()) {
+        auto const posted = pair.write_twice(id, next, from, there);
+        if (posted > 0) note(0, id, link);
+        if (posted > 1) note(0, next, link);
+        return posted > 0;
+      }
       auto const error = pair.build(id, next, from, there);
       return note(error, id, link) && note(error, next, link);
     }

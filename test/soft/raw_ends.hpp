@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "soft/support.hpp"
@@ -144,11 +145,15 @@ class RawPool {
   HeldPool pool_;
 };
 
+/// Whether a queue pair's sends are also built call by call. Where they may be, no post takes the
+/// shortest way.
+enum class Builders : bool { no, yes };
+
 /// A queue pair whose sends are all signalled. Posting from several threads is fine.
 class RawPair {
  public:
   RawPair(RawDevice const& device, RawQueue const& queue, std::uint32_t depth = 64,
-          ibv_srq* pool = nullptr) {
+          ibv_srq* pool = nullptr, Builders builders = Builders::no) {
     ibv_qp_init_attr_ex asked{};
     asked.send_cq = asked.recv_cq = queue.get();
     asked.qp_type = IBV_QPT_RC;
@@ -156,13 +161,17 @@ class RawPair {
     asked.srq = pool;
     asked.cap = {depth, depth, 2, 2, 0};
     asked.pd = device.domain();
-    asked.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    asked.comp_mask = IBV_QP_INIT_ATTR_PD;
+    if (builders == Builders::yes) asked.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     asked.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
-    pair_.reset(::ibv_create_qp_ex(device.context(), &asked));
+    pair_.reset(ibv().create_qp_ex(device.context(), &asked));
     REQUIRE(pair_);
   }
 
   [[nodiscard]] ibv_qp* get() const noexcept { return pair_.get(); }
+  [[nodiscard]] bool has_builders() const noexcept {
+    return ibv().qp_to_qp_ex(pair_.get()) != nullptr;
+  }
   [[nodiscard]] std::uint32_t number() const noexcept { return pair_->qp_num; }
   /// 0 or errno. Waits for receives for ever; for a silent peer some seconds.
   int connect(std::uint32_t peer) const {
@@ -195,6 +204,13 @@ class RawPair {
   int write(std::uint64_t id, Piece const& from, Remote const& to) const {
     return post(IBV_WR_RDMA_WRITE, id, from, to);
   }
+  /// False: it was not posted.
+  [[nodiscard]] bool write_at_once(std::uint64_t id, std::span<std::byte const> bytes,
+                                   Remote const& to) const {
+    ibv_sge list{reinterpret_cast<std::uint64_t>(bytes.data()),
+                 static_cast<std::uint32_t>(bytes.size()), 0};
+    return ibv().write_at_once(pair_.get(), write_of(id, list, to));
+  }
   int write_with_immediate(std::uint64_t id, Piece const& from, Remote const& to) const {
     return post(IBV_WR_RDMA_WRITE_WITH_IMM, id, from, to);
   }
@@ -209,7 +225,17 @@ class RawPair {
                        std::uint64_t swap) const {
     return change(IBV_WR_ATOMIC_CMP_AND_SWP, id, into, to, wanted, swap);
   }
-  /// A send and a write, call by call: both are posted or none.
+  /// Two writes in one list. How many were posted.
+  unsigned write_twice(std::uint64_t first_id, std::uint64_t second_id, Piece const& from,
+                       Remote const& to) const {
+    ibv_sge list{reinterpret_cast<std::uint64_t>(from.at), from.length, from.key};
+    auto first = write_of(first_id, list, to), second = write_of(second_id, list, to);
+    first.next = &second;
+    ibv_send_wr* bad = nullptr;
+    if (::ibv_post_send(pair_.get(), &first, &bad) == 0) return 2;
+    return bad == &second ? 1 : 0;
+  }
+  /// A send and a write, call by call: both are posted or none. The queue pair has builders.
   int build(std::uint64_t id_of_send, std::uint64_t id_of_write, Piece const& from,
             Remote const& to) const {
     auto* const builder = ibv().qp_to_qp_ex(pair_.get());
@@ -228,6 +254,15 @@ class RawPair {
   }
 
  private:
+  [[nodiscard]] static ibv_send_wr write_of(std::uint64_t id, ibv_sge& list, Remote const& to) {
+    ibv_send_wr work{};
+    work.wr_id = id;
+    work.sg_list = &list;
+    work.num_sge = 1;
+    work.opcode = IBV_WR_RDMA_WRITE;
+    work.wr.rdma = {to.address, to.key};
+    return work;
+  }
   int change(ibv_wr_opcode opcode, std::uint64_t id, Piece const& into, Remote const& to,
              std::uint64_t compare_or_add, std::uint64_t swap) const {
     ibv_send_wr work{};

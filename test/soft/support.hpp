@@ -307,7 +307,8 @@ struct Request {
   std::uint32_t key = 0;
 };
 
-inline int post(End const& end, Request request) {
+/// Names the pieces of `request`.
+inline ibv_send_wr work_of(Request& request) {
   ibv_send_wr wr{};
   wr.wr_id = request.id;
   wr.sg_list = request.pieces.data();
@@ -321,6 +322,10 @@ inline int post(End const& end, Request request) {
     wr.wr.atomic = {request.remote_address, request.compare_or_add, request.swap,
                     request.remote_key};
   if (request.address != nullptr) wr.wr.ud = {request.address, request.peer, request.key};
+  return wr;
+}
+inline int post(End const& end, Request request) {
+  ibv_send_wr wr = work_of(request);
   ibv_send_wr* bad = nullptr;
   auto const error = ibv_post_send(end.qp.get(), &wr, &bad);
   CHECK((error == 0) == (bad == nullptr));

@@ -116,8 +116,9 @@ def check_names(pages):
     for test in (ROOT / "test").rglob("*_test.cpp"):
         for case in re.findall(r'\bTEST_CASE\(((?:\s*"[^"]*")+)', test.read_text(encoding="utf-8")):
             names.add("".join(re.findall(r'"([^"]*)"', case)))
-    stops = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "test/abort").glob("*.cpp"))
-    stops = re.findall(r"^ABORT_CASE\((\w+)", stops, re.MULTILINE)
+    cases = "".join(file.read_text(encoding="utf-8") for folder in ("abort", "compile_fail")
+                    for file in (ROOT / "test" / folder).glob("*.cpp"))
+    cases = re.findall(r"^(?:ABORT_CASE\(|#ifdef CASE_)(\w+)", cases, re.MULTILINE)
     for page, text in pages.items():
         if str(page) == "lib/guide/failures.md":
             sections = set(re.findall(r"`([^`]+)`", "".join(re.findall(r"^### .*", text, re.M))))
@@ -132,7 +133,7 @@ def check_names(pages):
                     yield f"{page} names a test that is not there: {name}"
         # There, a word of code with underscores is a case, unless it begins a name of the interface.
         for said in re.findall(r"`((?!unsafe_|mutable_)[a-z]+_[a-z_]+)`", text) if is_of_safety else ():
-            if not (ROOT / "test/compile_fail" / f"{said}.cpp").exists() and said not in stops:
+            if said not in cases:
                 yield f"{page} names a case that is not there: {said}"
 
 

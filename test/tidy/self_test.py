@@ -18,7 +18,8 @@ GOOD = {
     "lib/verbs/post/request.hpp": HPP + "int r = ibv_post_send(a, b, c);\n",
     "lib/verbs/queue/queue_pair.cpp": HEAD + "UniqueFd const file{\n    ::open(a, O_RDONLY)};\nbase::StandardReserved const r;\n"
                                        "DIR* d = ::opendir(a);\nauto s = Listener::open(b);\n",
-    "test/compile_fail/y.cpp": "// error: x\n" + HEAD + "#include <lend/lend.hpp>\n",
+    "lib/verbs/queue/y.hpp": HPP + "class X {\n" + "  void f() = delete;\n  X& operator=(X&& x) { return *this; }\n" * 36 + "};\n",
+    "test/compile_fail/y.cpp": HEAD + "#include <lend/lend.hpp>\n",
     "lib/soft/memory/x.hpp": HPP + "#include <soft/segment/y.hpp>\n#include <soft/memory/z.hpp>\n",
     "test/soft/x.hpp": HPP + '#include "soft/support.hpp"\n#include <soft/device/z.hpp>\n',
     "lib/launch/x.hpp": HPP + '#include "y.hpp"\n#include <sys/socket.h>\n'
@@ -38,6 +39,8 @@ BAD = [  # where, what, and a part of the complaint
     ("lib/base/new.cpp", HEAD, "nobody compiles it"),
     ("lib/verbs/x.cpp", HEAD + "void f(int a,\n       int b) {\n" + "  g();\n" * 71 + "}\n", "more than 70"),
     ("lib/verbs/x.cpp", HEAD + "class X : Y {\n" + "  int a;\n" * 201 + "};\n", "a class of more than 200"),
+    ("lib/verbs/x.hpp", HPP + "class X final : Y {\n" + "  [[nodiscard]] int f(int a) { return a; }\n" * 36 + "};\n",
+     "a class of 36 functions"),
     ("lib/verbs/x.cpp", HEAD + "struct X {\n  int a;\n  X() : a{1} {\n" + "    g();\n" * 71 + "  }\n};\n",
      "a function of more than 70 lines: X()"),
     ("lib/verbs/x.cpp", HEAD + 'void f() { std::printf("x"); }\n', "prints"),

@@ -76,12 +76,15 @@ OPENS = r"open|openat|openat2|creat|socket|accept4?|eventfd|epoll_create1?|timer
 OPENED = re.compile(rf"(?<!UniqueFd\{{)(?<![\w>])::(?:{OPENS})\(|(?<!UniqueFd\{{static_cast<int>\()::syscall\(SYS_pidfd_\w+|F_DUPFD\w*,(?!STDERR_FILENO \+ 1)|\bSCM_RIGHTS\b")
 PAIRS = re.compile(r"\b(?:pipe2?|socketpair)\(")
 BY_OTHERS = re.compile(r"\b(?:fopen|opendir|getaddrinfo|getifaddrs|popen|rdma_(?:getaddrinfo|create_event_channel|create_id|migrate_id|bind_addr|resolve_addr|get_cm_event)|provider\.(?:open_device|get_device_list|create_comp_channel))\(|\b[io]?fstream\b[^>]|\bdirectory_iterator\b")
-COLUMNS, FUNCTION, CLASS = 100, 70, 200
+COLUMNS, FUNCTION, CLASS, DECLARED = 100, 70, 200, 35
 # What begins and ends in the first column; a type ends in a semicolon.
 FUNCTIONS = re.compile(r"^((?!namespace|extern)[\w\[][^;{}#]*)\{\n(.*?)^\}(.?)", re.M | re.S)
 # A type that begins in the first column, with its body; and a member function in such a body.
 CLASSES = re.compile(r"^(?:class|struct)\b([^;{}]*)\{\n(.*?)^\};", re.M | re.S)
 MEMBERS = re.compile(r"^  (?!class|struct|enum|union)([\w\[~][^;{}#]*(?:\{[^;{}\n]*\}[^;{}#]*)*)\{\n(.*?)^  \}", re.M | re.S)
+# A function that such a body declares: what is before its name, the name, and what follows.
+DECLARATIONS = re.compile(r"^  (?! |friend\b|using\b|static_assert\b|(?:if|else|return)\b)((?:[\w:~][^=({;]*?[\s&*])?)(~?\w+)\(([^;{]*)", re.M)
+NO_NAMES = {"operator", "alignas", "requires", "noexcept", "decltype"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 QUOTED = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
@@ -92,6 +95,14 @@ def room_of(path):
         return None
     parts = parts[2:] if parts[:2] == ("include", "lend") else parts[1:] if parts[0] == "lib" else ()
     return parts[0] if parts else None
+
+
+def functions_in(body):
+    """The names of those that the body of a class declares: no operators, none deleted or defaulted."""
+    body = re.sub(r"\[\[[^\]]*\]\] ?|^ *#[^\n]*", "", body, flags=re.M)
+    for head, name, rest in DECLARATIONS.findall(body):
+        if name not in NO_NAMES and "operator" not in head and not re.search(r"= (?:delete|default)\s*$", rest):
+            yield name
 
 
 def check_descriptors(path, code, room):
@@ -166,6 +177,11 @@ def check(path, text, tree):
         for name, body in CLASSES.findall(code):
             if body.count("\n") > CLASS:
                 yield f"has a class of more than {CLASS} lines:{name.rstrip()}"
+            plain = re.sub(r"^#.*", "", name, flags=re.M)
+            own = re.search(r"(\w+)(?: final)?(?:<.*|\s*:[^:].*|\s*)$", plain, re.S)[1]
+            count = len([*functions_in(body)])
+            if count > DECLARED:
+                yield f"has a class of {count} functions, more than {DECLARED}: which two things is {own}?"
             for head, inner in MEMBERS.findall(body):
                 if inner.count("\n") > FUNCTION:
                     yield f"has a function of more than {FUNCTION} lines: {head.split(chr(10))[0]}"

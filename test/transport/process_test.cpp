@@ -12,10 +12,12 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "soft/tracing.hpp"
 #include "support/peer_process.hpp"
 #include "support/seed.hpp"
 
@@ -174,6 +176,51 @@ TEST_CASE("a process killed in the middle of a stream is lost, and what came bef
     CHECK(std::equal(outcome.got.begin(), outcome.got.end(), theirs.begin()));
     CHECK(peer.exit_status() == 128 + SIGALRM);
   }
+}
+
+TEST_CASE("a process killed as it copies a message to its peer is lost, and no part is read",
+          "[transport]") {
+  auto const theirs = file(1, 20 << 10);
+  std::span<std::byte const> const first{theirs.data(), 8 << 10};
+  unsigned range = 6'000, alone = 0, whole = 0;
+  std::mt19937 random{1};
+  for (unsigned kill = 0; kill < 12; ++kill) {
+    auto const instructions = static_cast<unsigned>(random() % range);
+    INFO("kill " << kill << ", after " << instructions << " instructions");
+    PeerProcess peer{[&](Wire const& wire) {
+      ByteStream stream{connected(wire, TransportKind::automatic)};
+      if (must(stream.write(first, within(patience))) != first.size()) return 1;
+      bool const is_traced = let_parent_trace();
+      if (!tell(wire, is_traced) || !is_traced) return 2;
+      breakpoint();
+      must(stream.write(std::span{theirs}.subspan(first.size()), within(patience)));
+      return swap(stream, {}).done ? 0 : 3;
+    }};
+    auto const context = open_test_device();
+    if (lacks(context, &DeviceCapabilities::endpoints)) return;
+    ByteStream stream{accepted(peer.wire(), TransportKind::automatic)};
+    bool is_traced = false;
+    if (!hear(peer.wire(), is_traced) || !is_traced)
+      return skip(context, "a process is traced instruction by instruction");
+    REQUIRE(stops(peer.pid()));
+    for (unsigned i = 0; i < instructions; ++i) REQUIRE(step(peer.pid(), PTRACE_SINGLESTEP));
+    peer.kill();
+
+    auto const outcome = swap(stream, {});
+
+    CHECK(error_of(outcome.done) == Errc::peer_lost);
+    bool const is_alone = outcome.got.size() == first.size();
+    CHECK(outcome.got == (is_alone ? std::vector(first.begin(), first.end()) : theirs));
+    CHECK(peer.exit_status() == 128 + SIGKILL);
+    // The next ones come closer to where the copy ends.
+    if (!is_alone)
+      range = instructions + 1;
+    else if (whole == 0)
+      range *= 2;
+    ++(is_alone ? alone : whole);
+  }
+  CHECK(alone > 0);
+  CHECK(whole > 0);
 }
 
 TEST_CASE("a process killed while bytes that were lent are read is lost, and no byte stays on loan",

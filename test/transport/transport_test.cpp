@@ -4,6 +4,7 @@
 #include "transport/channel_ends.hpp"
 #include "transport/conformance.hpp"
 
+#include <lend/soft/faults.hpp>
 #include <lend/transport/memory.hpp>
 
 using namespace lend;
@@ -74,6 +75,15 @@ TEST_CASE("CreditRing does so in a ring that is soon full", "[transport]") {
   if (lacks(context, &DeviceCapabilities::endpoints)) return;
   if (lacks(context, &DeviceCapabilities::immediates)) return;
   check_list(over_channels<CreditRing>(4'096));
+}
+TEST_CASE("CreditRing does so where faults are planned, by requests alone", "[transport]") {
+  auto const context = open_test_device();
+  if (context.kind() != DeviceKind::soft) return skip(context, "faults are planned");
+  check_list([](TransportOptions const& options) {
+    auto const with_faults = open_test_device();
+    must(inject_faults(with_faults, FaultPlan{}.drop(1'000'000)));
+    return must(try_any_ends<CreditRing>(must(with_faults.allocate_protection_domain()), options));
+  });
 }
 TEST_CASE("ReadRing does what the list of transports says", "[transport]") {
   if (lacks(open_test_device(), &DeviceCapabilities::endpoints)) return;

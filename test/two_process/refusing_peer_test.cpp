@@ -38,9 +38,11 @@ TEST_CASE("a peer that refuses work is lost if it ends then, and else this rank 
       auto const key = exposure->remote().encode();
       std::array<std::byte, size * std::tuple_size_v<decltype(key)>> keys{};
       must(group.allgather(key, keys, within(call_limit)));
+      if (rank == victim) exposure.reset();
+      must(group.barrier(within(call_limit)));
+      // What breaks the group must not meet a rank that is still in this call.
+      REQUIRE((rank + 1 == victim ? wire.hear() : wire.say()));
       if (rank == victim) {
-        exposure.reset();
-        must(group.barrier(within(call_limit)));
         if (does_end) {
           std::this_thread::sleep_for(50ms);
           ::raise(SIGKILL);
@@ -49,7 +51,6 @@ TEST_CASE("a peer that refuses work is lost if it ends then, and else this rank 
         REQUIRE(!group.lost_rank());
         return 0;
       }
-      must(group.barrier(within(call_limit)));
       if (rank + 1 != victim) {
         auto const why = error_of(group.barrier(within(call_limit)));
         REQUIRE(why == (does_end ? Errc::peer_lost : Errc::channel_broken));
@@ -73,6 +74,9 @@ TEST_CASE("a peer that refuses work is lost if it ends then, and else this rank 
       return 0;
     }));
   pass_on(ranks);
+  for (std::uint32_t rank = 0; rank < size; ++rank)
+    if (rank + 1 != victim) REQUIRE(ranks[rank]->wire().hear());
+  REQUIRE(ranks[victim - 1]->wire().say());
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     CAPTURE(rank, does_end);
     CHECK(ranks[rank]->exit_status() == (does_end && rank == victim ? 128 + SIGKILL : 0));

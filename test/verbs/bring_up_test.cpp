@@ -110,8 +110,7 @@ TEST_CASE(
   for (auto const& [errno_value, code] :
        {std::pair{EINVAL, Errc::invalid_argument}, std::pair{ENOMEM, Errc::exhausted},
         std::pair{EIO, Errc::system_failed}}) {
-    Fake::get().fail_call = Fake::get().calls + 1;
-    Fake::get().fail_errno = errno_value;
+    Fake::get().fail_after(0, errno_value);
     auto const refused = queue_pair.destination(itself);
     REQUIRE(refused.has_error());
     CHECK(refused.error() == code);

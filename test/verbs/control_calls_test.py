@@ -27,7 +27,11 @@ NOT_FAILED = {
     "ack_cq_events": "answers nothing",
     "release": "answers nothing",
     "last_reason": "answers null where there is none",
+    "reg_shown": "of the soft device alone: shown_parts_test.cpp",
+    "show": "answers that they are not shown: shown_test.cpp",
+    "hide": "an end: shown_test.cpp",
     "peer_bytes": "answers none where there are none",
+    "write_at_once": "does nothing where it cannot: at_once_test.cpp",
 }
 NAMED_OTHERWISE = {"allocate": "allocating", "allocate_apart": "allocating"}
 

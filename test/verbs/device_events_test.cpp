@@ -268,10 +268,7 @@ TEST_CASE("a channel of a pool ends once the device has given back what it took"
   std::optional<Channel> channel{pooled.add(1, &pooled.pool)};
   ibv_qp* const raw = Lone::at_last();
   REQUIRE(fake.posted.size() == 4);
-  ibv_wc flushed{};
-  flushed.wr_id = fake.posted.front().request.wr_id;
-  flushed.status = IBV_WC_WR_FLUSH_ERR;
-  flushed.qp_num = raw->qp_num;
+  ibv_wc const flushed = completion_of(fake.posted.front(), IBV_WC_WR_FLUSH_ERR);
   fake.posted.pop_front();  // the device's, for a message that is under way
   int questions = 0;
   fake.at_no_event = [&] {

@@ -109,8 +109,7 @@ TEST_CASE("a port has its partition keys in host order, or the error of reading 
   auto const context = open_fake().value();
   CHECK(context.partition_keys().value() == device.partition_keys);
 
-  Fake::get().fail_call = Fake::get().calls + 3;
-  Fake::get().fail_errno = EIO;
+  Fake::get().fail_after(2, EIO);
   CHECK(context.partition_keys().error().os_error() == EIO);
   CHECK(Fake::get().failed_call == "ibv_query_pkey");
 }

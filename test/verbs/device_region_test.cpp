@@ -78,8 +78,7 @@ TEST_CASE("device memory is lent, exclusively to be written, and outlives its re
 
 TEST_CASE("a dmabuf that no more regions are left for names the call", "[verbs]") {
   auto const domain = dmabuf_domain();
-  Fake::get().fail_errno = ENOMEM;
-  Fake::get().fail_call = Fake::get().calls + 1;
+  Fake::get().fail_after(0, ENOMEM);
 
   auto const error = error_of(domain.register_dmabuf(descriptor, offset, 4096));
 
@@ -103,8 +102,7 @@ TEST_CASE("what is no dmabuf is refused, as is a room of device memory", "[verbs
   Opened opened;
   CHECK(error_of(DatagramRoom::in(opened.region.scatter(0, 100))) == Errc::invalid_argument);
   CHECK(error_of(opened.domain.register_dmabuf(descriptor, 0, 0)) == Errc::invalid_argument);
-  Fake::get().fail_errno = GENERATE(EINVAL, EBADF, EOPNOTSUPP);
-  Fake::get().fail_call = Fake::get().calls + 1;
+  Fake::get().fail_after(0, GENERATE(EINVAL, EBADF, EOPNOTSUPP));
 
   auto const error = error_of(opened.domain.register_dmabuf(descriptor, 0, 64));
 

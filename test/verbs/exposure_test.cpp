@@ -123,8 +123,7 @@ TEST_CASE("what cannot be exposed is an error and leaves nothing", "[verbs]") {
                             ByteRange{2, SIZE_MAX}, ByteRange{5, 0}})
     CHECK(memory.unsafe_expose(range.offset, range.length, RemoteAccess::read).error() ==
           Errc::invalid_argument);
-  Fake::get().fail_call = Fake::get().calls + 1;
-  Fake::get().fail_errno = ENOMEM;
+  Fake::get().fail_after(0, ENOMEM);
   CHECK(memory.unsafe_expose(RemoteAccess::read).error() == Errc::exhausted);
   CHECK(registrations() == 1);
   CHECK(memory.loans() == 0);

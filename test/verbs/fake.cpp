@@ -41,6 +41,26 @@ std::size_t Fake::live(std::string const& kind) const {
                     [&](auto const& entry) { return entry.second.kind == kind; }));
 }
 
+ibv_wc completion_of(Posted const& posted, ibv_wc_status status, std::uint32_t received_bytes) {
+  ibv_wc entry{};
+  entry.wr_id = posted.request.wr_id;
+  entry.status = status;
+  entry.opcode = posted.is_receive ? IBV_WC_RECV : IBV_WC_SEND;
+  entry.byte_len = received_bytes;
+  // A shared receive was taken for one of the queue pairs that share it.
+  entry.qp_num = posted.queue_pair != 0 ? posted.queue_pair : Fake::get().last_queue_pair->qp_num;
+  return entry;
+}
+
+void complete(Posted const& posted, ibv_wc_status status, std::uint32_t received_bytes) {
+  Fake::get().completions.push_back(completion_of(posted, status, received_bytes));
+}
+
+void Fake::fail_after(std::uint64_t succeeding, int error) {
+  fail_call = calls + static_cast<int>(succeeding) + 1;
+  fail_errno = error;
+}
+
 bool Fake::fails(char const* call) {
   called.insert(call);
   if (++calls != fail_call) return false;

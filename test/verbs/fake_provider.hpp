@@ -107,6 +107,13 @@ struct Posted {
   std::uint32_t queue_pair = 0;  // its number; of a shared receive 0
 };
 
+/// The completion of `posted`, as the device makes it.
+[[nodiscard]] ibv_wc completion_of(Posted const& posted, ibv_wc_status status = IBV_WC_SUCCESS,
+                                   std::uint32_t received_bytes = 0);
+/// Lets it be polled.
+void complete(Posted const& posted, ibv_wc_status status = IBV_WC_SUCCESS,
+              std::uint32_t received_bytes = 0);
+
 /// What ibv_advise_mr was asked.
 struct Advised {
   ibv_advise_mr_advice advice{};
@@ -120,6 +127,8 @@ class Fake {
 
   /// Everything as at the beginning; what is live is forgotten.
   void reset(FakeDevice device = {});
+  /// From now on `succeeding` control calls succeed, and the next one fails.
+  void fail_after(std::uint64_t succeeding, int error);
 
   FakeDevice device{};
 

@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct FakeEnd {
+struct ForkedEnd {
   Context context;
   ProtectionDomain domain;
   MemoryRegion owned;
@@ -30,7 +30,7 @@ struct FakeEnd {
   Channel channel;
 };
 
-FakeEnd fake_end() {
+ForkedEnd forked_end() {
   Fake::get().reset({});
   auto const context = must(open_fake());
   auto const domain = must(context.allocate_protection_domain());
@@ -58,11 +58,7 @@ struct Asked {
 
 /// The parent's device gives back what is posted.
 void complete_all() {
-  for (Posted const& posted : std::exchange(Fake::get().posted, {})) {
-    ibv_wc entry{};
-    entry.wr_id = posted.request.wr_id;
-    Fake::get().completions.push_back(entry);
-  }
+  for (Posted const& posted : std::exchange(Fake::get().posted, {})) complete(posted);
 }
 
 bool tells_of_fork(Error const& error) {
@@ -74,7 +70,7 @@ bool tells_of_fork(Error const& error) {
 TEST_CASE("a forked child that destroys its parent's objects asks nothing of the device",
           "[verbs]") {
   bool const scope_ends_first = GENERATE(true, false);
-  auto end = fake_end();
+  auto end = forked_end();
   auto exposure = must(end.owned.unsafe_expose(RemoteAccess::write));
   auto prepared = must(prepare_channel(end.domain, {}));
   std::optional<PollingScope> scope{std::in_place, end.channel};
@@ -101,7 +97,7 @@ TEST_CASE("a forked child that destroys its parent's objects asks nothing of the
 
 TEST_CASE("a forked child is refused each call on its parent's device, with the reason",
           "[verbs]") {
-  auto end = fake_end();
+  auto end = forked_end();
   auto exposure = must(end.owned.unsafe_expose(RemoteAccess::write));
   auto queue = must(CompletionQueue::create(end.context, 4));
   QueuePairOptions one_each;
@@ -138,10 +134,10 @@ TEST_CASE("a forked child is refused each call on its parent's device, with the 
 
 TEST_CASE("a forked child and a child of that open the device anew, and end what they made",
           "[verbs]") {
-  auto const end = fake_end();
+  auto const end = forked_end();
 
   PeerProcess child{[](Wire const&) {
-    auto const own = fake_end();
+    auto const own = forked_end();
     PeerProcess grandchild{[&](Wire const&) {
       auto const last = must(open_fake());
       if (!tells_of_fork(error_of(own.context.allocate_protection_domain()))) return 1;
@@ -156,7 +152,7 @@ TEST_CASE("a forked child and a child of that open the device anew, and end what
 }
 
 TEST_CASE("a forked child destroys a channel that a thread of its parent is in", "[verbs]") {
-  auto end = fake_end();
+  auto end = forked_end();
   std::optional<PollingScope> scope{std::in_place, end.channel};
   std::optional<PendingWork> handle{scope->post_receive(end.viewed.scatter(0, 8)).value()};
   Cancellation stopping;

@@ -76,8 +76,7 @@ TEST_CASE("a registration refused for want of lockable memory names the limit an
           "[verbs]") {
   auto const domain = domain_of_fake();
   LockedMemoryLimit const limit{65'536};
-  Fake::get().fail_call = Fake::get().calls + 2;  // allocating, then registering
-  Fake::get().fail_errno = ENOMEM;
+  Fake::get().fail_after(1, ENOMEM);  // allocating, then registering
 
   check_error(domain.allocate(1 << 20), Errc::exhausted,
               {"ibv_reg_mr of 1048576 bytes failed", "RLIMIT_MEMLOCK is 65536 bytes, 0 of them",
@@ -89,8 +88,7 @@ TEST_CASE("a locked-memory limit of 0, which the kernel answers with EPERM, is n
   auto const domain = domain_of_fake();
   LockedMemoryLimit const limit{0};
   std::array<std::byte, 64> bytes{};
-  Fake::get().fail_call = Fake::get().calls + 1;
-  Fake::get().fail_errno = EPERM;
+  Fake::get().fail_after(0, EPERM);
 
   check_error(domain.register_memory(bytes), Errc::exhausted,
               {"RLIMIT_MEMLOCK is 0 bytes", raise_it});
@@ -99,8 +97,7 @@ TEST_CASE("a locked-memory limit of 0, which the kernel answers with EPERM, is n
 TEST_CASE("a registration denied for another reason stays denied", "[verbs]") {
   auto const domain = domain_of_fake();
   LockedMemoryLimit const limit{65'536};
-  Fake::get().fail_call = Fake::get().calls + 2;
-  Fake::get().fail_errno = EPERM;
+  Fake::get().fail_after(1, EPERM);
 
   check_error(domain.allocate(64), Errc::denied, {"RLIMIT_MEMLOCK is 65536 bytes"});
 }
@@ -127,8 +124,7 @@ TEST_CASE("where memory may be locked without limit, the limit is not blamed", "
     WARN("skipped: this process may not lift its RLIMIT_MEMLOCK");
     return;
   }
-  Fake::get().fail_call = Fake::get().calls + 2;
-  Fake::get().fail_errno = ENOMEM;
+  Fake::get().fail_after(1, ENOMEM);
 
   auto const memory = domain.allocate(64);
 
@@ -258,21 +254,19 @@ TEST_CASE("a queue pair too large in all is told from too many of them", "[verbs
 TEST_CASE("a queue refused where locked memory is limited says so", "[verbs]") {
   auto const domain = domain_of_fake();
   LockedMemoryLimit const limit{65'536};
-  Fake::get().fail_errno = ENOMEM;
 
-  Fake::get().fail_call = Fake::get().calls + 1;
+  Fake::get().fail_after(0, ENOMEM);
   check_error(CompletionQueue::create(domain.context(), 4096), Errc::exhausted,
               {"One of a single entry can be made: ask for less depth", raise_it});
   auto const queue = CompletionQueue::create(domain.context(), 256).value();
-  Fake::get().fail_call = Fake::get().calls + 3;  // port, GID, queue pair
+  Fake::get().fail_after(2, ENOMEM);  // port, GID, queue pair
   check_error(PreparedQueuePair::create(domain, queue, {.inline_bytes = 0}), Errc::exhausted,
               {raise_it});
 }
 
 TEST_CASE("a failure that is no limit is not explained as one", "[verbs]") {
   auto const domain = domain_of_fake();
-  Fake::get().fail_errno = EIO;
-  Fake::get().fail_call = Fake::get().calls + 1;
+  Fake::get().fail_after(0, EIO);
 
   auto const queue = CompletionQueue::create(domain.context(), 64);
 

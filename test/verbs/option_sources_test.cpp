@@ -40,14 +40,7 @@ ProtectionDomain domain_with_choices() {
   fake.reset(std::move(device));
   // What was posted comes back at once, so that no end waits for it.
   fake.at_error = [&fake] {
-    for (Posted const& each : fake.posted) {
-      ibv_wc entry{};
-      entry.wr_id = each.request.wr_id;
-      entry.opcode = each.is_receive ? IBV_WC_RECV : IBV_WC_SEND;
-      entry.status = IBV_WC_WR_FLUSH_ERR;
-      entry.qp_num = each.queue_pair;
-      fake.completions.push_back(entry);
-    }
+    for (Posted const& each : fake.posted) complete(each, IBV_WC_WR_FLUSH_ERR);
     fake.posted.clear();
   };
   return must(must(open_fake()).allocate_protection_domain());

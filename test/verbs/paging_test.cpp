@@ -112,8 +112,7 @@ TEST_CASE("advice on 4 GiB and more at once is refused, and given by chunks", "[
 
 TEST_CASE("a device that takes no advice says so, and another refusal names the call", "[verbs]") {
   OnDemand made;
-  Fake::get().fail_errno = GENERATE(EOPNOTSUPP, EINVAL);
-  Fake::get().fail_call = Fake::get().calls + 1;
+  Fake::get().fail_after(0, GENERATE(EOPNOTSUPP, EINVAL));
 
   auto const error = error_of(made.domain.advise(Advice::prefetch, made.region.gather()));
 

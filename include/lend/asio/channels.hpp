@@ -66,17 +66,14 @@ class basic_channel_acceptor {
 
   basic_channel_acceptor(Executor const& executor, Listener listener, Listener::Prepare prepare,
                          ListenerLimits const& limits = {})
-      : executor_{executor},
-        address_{listener.address()},
-        core_{std::make_shared<Core>(executor,
-                                     begun(std::move(listener), std::move(prepare), limits))} {}
+      : basic_channel_acceptor{executor, begun(std::move(listener), std::move(prepare), limits)} {}
   basic_channel_acceptor(basic_channel_acceptor const&) = delete;
   basic_channel_acceptor& operator=(basic_channel_acceptor const&) = delete;
   /// Accepts that wait end with operation_aborted, and the Listener ends.
   ~basic_channel_acceptor() { core_->close(); }
 
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
-  /// With the chosen port.
+  /// With the chosen port; empty: it could not begin.
   [[nodiscard]] std::string const& address() const noexcept { return address_; }
 
   /// Waits for one client; several accepts are served in order:
@@ -96,6 +93,10 @@ class basic_channel_acceptor {
   [[nodiscard]] std::optional<Error> last_error() const noexcept { return core_->last_error(); }
 
  private:
+  basic_channel_acceptor(Executor const& executor, Result<Listener> begun)
+      : executor_{executor},
+        address_{begun ? begun.value().address() : ""},
+        core_{std::make_shared<Core>(executor, std::move(begun))} {}
   [[nodiscard]] static Result<Listener> begun(Listener listener, Listener::Prepare prepare,
                                               ListenerLimits const& limits) {
     LEND_TRYV(listener.begin(std::move(prepare), limits));

@@ -19,6 +19,7 @@
 #include <boost/asio/compose.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/udp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/system/error_code.hpp>
 #include <boost/version.hpp>
@@ -125,6 +126,7 @@ class ConnectSteps {
     }
     if (failed.category() == boost::asio::error::get_system_category())
       return end(self, Error::from_errno("looking up " + parts.name, failed.value()));
+    if (auto lack = lack_of_descriptors()) return end(self, *std::move(lack));
     parts.failed = failed;
     parts.timer.expires_at((std::min)(parts.deadline.at(), within(parts.pause).at()));
     parts.pause = (std::min)(2 * parts.pause, pause_longest);
@@ -180,6 +182,16 @@ class ConnectSteps {
   [[nodiscard]] Error not_known(error_code failed) const {
     auto const reason = failed ? failed.message() : "the look-up took longer";
     return {Errc::timed_out, about_name() + reason + ", until the deadline"};
+  }
+
+  /// For want of descriptors the C library reports that the name is not known.
+  [[nodiscard]] std::optional<Error> lack_of_descriptors() const {
+    using boost::asio::ip::udp;
+    error_code failed;
+    udp::socket{parts_->executor}.open(udp::v4(), failed);
+    if (!failed) return std::nullopt;
+    auto error = Error::from_errno("looking up " + parts_->name, failed.value());
+    return error == Errc::exhausted ? std::optional{std::move(error)} : std::nullopt;
   }
 
   [[nodiscard]] static std::string text_of(boost::asio::ip::tcp::endpoint const& endpoint) {

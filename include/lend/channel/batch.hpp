@@ -149,14 +149,14 @@ class LEND_EXPORT Batch {
   friend class DatagramBatch;
   friend class PollingScope;
   friend class UnreliableBatch;
-  template <class Work, class... Peer>
+  template <class Work>
   friend struct channel::BatchCalls;
   Batch(ChannelReference channel, channel::ScopeRecord* scope) noexcept;
 
   template <class Work>
   Result<PendingWork> add(Work const& work, Deadline deadline, SourceLine where) noexcept {
-    using Calls = channel::CallsOf<channel::BatchCalls, Work>;
-    auto const id = channel::is_plain(work) && deadline.is_never()
+    using Calls = channel::BatchCalls<Work>;
+    auto const id = verbs::may_be_plain(work) && deadline.is_never()
                         ? channel::pass(Calls::add, *this, work, where.file, where.line)
                         : Calls::add_any(*this, work, deadline, where);
     if (id == 0) [[unlikely]]
@@ -165,9 +165,9 @@ class LEND_EXPORT Batch {
   }
   template <class Work>
   Result<void> add_unheld(Work const& work, Deadline deadline, SourceLine where) noexcept {
-    using Calls = channel::CallsOf<channel::BatchCalls, Work>;
+    using Calls = channel::BatchCalls<Work>;
     bool const is_added =
-        channel::is_plain(work) && deadline.is_never()
+        verbs::may_be_plain(work) && deadline.is_never()
             ? channel::pass(Calls::add_unheld, *this, work, where.file, where.line)
             : Calls::add_any_unheld(*this, work, deadline, where);
     if (!is_added) [[unlikely]]

@@ -114,8 +114,9 @@ class LEND_EXPORT Channel {
   // ---- in the program's own event loop ----
 
   /// Polls once, without waiting. True if handles may have results, because something has happened
-  /// since the last call: work completed, also where another call of this channel saw it, or the
-  /// channel broke. Waits and handles poll by themselves, too.
+  /// since the last call: work completed, also where another call of this channel saw it, unless a
+  /// wait gave it to its own handle; or the channel broke. Waits and handles poll by themselves,
+  /// too.
   ///
   ///     poll() until it is false; arm(); if that was true, sleep until descriptor() is readable or
   ///     look_again() has passed
@@ -196,8 +197,8 @@ class LEND_EXPORT Channel {
 
   template <class Work>
   channel::WorkAnswer run(Work const& work, Deadline deadline, SourceLine where) noexcept {
-    using Calls = channel::CallsOf<channel::ChannelCalls, Work>;
-    return channel::is_plain(work) && deadline.is_never()
+    using Calls = channel::ChannelCalls<Work>;
+    return verbs::may_be_plain(work) && deadline.is_never()
                ? channel::pass(Calls::run, *this, work, where.file, where.line)
                : Calls::run_any(*this, work, deadline, where);
   }

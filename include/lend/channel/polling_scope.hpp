@@ -191,8 +191,9 @@ class LEND_EXPORT PollingScope {
   friend class SetScope;
   friend class UnreliableBatch;
   friend class UnreliableScope;
+  friend struct channel::HandleAccess;
   friend struct channel::PartsCalls;
-  template <class Work, class... Peer>
+  template <class Work>
   friend struct channel::ScopeCalls;
   [[nodiscard]] bool has_ended() const noexcept { return ended_; }
   /// Bounds every drain by `deadline`, too.
@@ -207,14 +208,14 @@ class LEND_EXPORT PollingScope {
   void forget_batches() noexcept;
   template <class Work>
   Result<PendingWork> post(Work const& work, Deadline deadline, SourceLine where) noexcept {
-    using Calls = channel::CallsOf<channel::ScopeCalls, Work>;
-    return handle_for(channel::is_plain(work) && deadline.is_never()
+    using Calls = channel::ScopeCalls<Work>;
+    return handle_for(verbs::may_be_plain(work) && deadline.is_never()
                           ? channel::pass(Calls::post, *this, work, where.file, where.line)
                           : Calls::post_any(*this, work, deadline, where));
   }
   template <class Work>
   Result<PendingWork> try_post(Work const& work, SourceLine where) noexcept {
-    return handle_for(channel::CallsOf<channel::ScopeCalls, Work>::try_post(*this, work, where));
+    return handle_for(channel::ScopeCalls<Work>::try_post(*this, work, where));
   }
   [[nodiscard]] Result<PendingWork> handle_for(std::uint64_t id) const noexcept {
     if (id == 0) [[unlikely]]

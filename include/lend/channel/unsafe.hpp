@@ -15,9 +15,9 @@ namespace channel {
 struct UnsafeCalls {
   template <class Work>
   static Result<PendingWork> post(Channel& channel, Work const& work) noexcept {
-    using Calls = CallsOf<UnsafePosts, Work>;
-    auto const posted =
-        is_plain(work) ? pass(Calls::post, channel, work) : Calls::post_any(channel, work);
+    using Calls = UnsafePosts<Work>;
+    auto const posted = verbs::may_be_plain(work) ? pass(Calls::post, channel, work)
+                                                  : Calls::post_any(channel, work);
     if (posted.id == 0) [[unlikely]]
       return channel.error_of_call();
     return PendingWork{*posted.channel, posted.id};

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 
 namespace lend {
@@ -67,6 +66,8 @@ class [[nodiscard]] LEND_EXPORT PendingCollective {
 ///
 /// It lives on the stack: no copy, no move, no new. It keeps the team, not the Group, alive.
 class LEND_EXPORT GroupScope {
+  using Collective = group::Collective;
+
  public:
   /// Collectives of a group that are not over, at most.
   static constexpr std::size_t posted_max = 64;
@@ -78,7 +79,8 @@ class LEND_EXPORT GroupScope {
   static void* operator new[](std::size_t) = delete;
   /// Waits as finish(), but for at most drain_max, and during an exception for 100 ms: then it
   /// abandons what is not over, which breaks the group and tells the others, in at most 250 ms
-  /// more, and 2 s where a device does not return what it reads.
+  /// more; and in 2 s more for each of two reads that a device does not return, and 2 s where a
+  /// peer stopped while it read.
   ~GroupScope();
 
   static constexpr std::chrono::seconds drain_max{30};
@@ -91,10 +93,13 @@ class LEND_EXPORT GroupScope {
   /// Posts what Team's call of that name does; sends what can be sent at once, and never waits.
   ///
   /// Shape:   values are those of registered memory of the host, in any alignment, of any domain.
-  ///          Long parts of other ranks come without a copy where it is of the group's domain.
+  ///          Long parts of other ranks come without a copy to memory of the group's domain. Those
+  ///          of gather, scatter, allgather and all_to_all go without one from memory of allocate()
+  ///          on the soft device.
   ///          A rank that has no parts of all ranks gives {}. No bytes may be given twice.
   /// Borrows: what is sent shared, what is received or combined in place exclusively, until the
-  ///          collective is over: until a call of the group has found that.
+  ///          collective is over: until a call of the group has found that. Until then other
+  ///          ranks may read what is sent from memory of allocate().
   /// Errors:  invalid_argument  lengths that do not fit, a root that does not exist, bytes out of
   ///                            bounds or of a device; or a call of Team is still under way.
   ///          already_borrowed  names the other loan.
@@ -105,60 +110,91 @@ class LEND_EXPORT GroupScope {
   ///          system_failed     in a forked child.
   ///          After each of these nothing was sent, and nothing is on loan.
   [[nodiscard]] Result<PendingCollective> post_barrier(
-      SourceLine where = SourceLine::here()) noexcept;
+      SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::barrier}, where);
+  }
   [[nodiscard]] Result<PendingCollective> post_broadcast(
-      std::uint32_t root, ScatterElement values, SourceLine where = SourceLine::here()) noexcept;
+      std::uint32_t root, ScatterElement values, SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::broadcast, root, {}, {.lent = values}}, where);
+  }
   [[nodiscard]] Result<PendingCollective> post_gather(
       std::uint32_t root, GatherElement own, ScatterElement all,
-      SourceLine where = SourceLine::here()) noexcept;
+      SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::gather, root, {.lent = own}, {.lent = all}}, where);
+  }
   [[nodiscard]] Result<PendingCollective> post_scatter(
       std::uint32_t root, GatherElement all, ScatterElement own,
-      SourceLine where = SourceLine::here()) noexcept;
+      SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::scatter, root, {.lent = all}, {.lent = own}}, where);
+  }
   [[nodiscard]] Result<PendingCollective> post_allgather(
-      GatherElement own, ScatterElement all, SourceLine where = SourceLine::here()) noexcept;
+      GatherElement own, ScatterElement all, SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::allgather, 0, {.lent = own}, {.lent = all}}, where);
+  }
   [[nodiscard]] Result<PendingCollective> post_all_to_all(
-      GatherElement from, ScatterElement to, SourceLine where = SourceLine::here()) noexcept;
+      GatherElement from, ScatterElement to, SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::all_to_all, 0, {.lent = from}, {.lent = to}}, where);
+  }
   /// Keeps a copy of the operation.
   template <IsKeptReduction Op>
   [[nodiscard]] Result<PendingCollective> post_reduce(
       std::uint32_t root, Op const& op, ScatterElement values,
       SourceLine where = SourceLine::here()) noexcept {
-    return post_reduction(root, group::combining(op), values, where);
+    return post({Collective::reduce, root, {}, {.lent = values}, group::combining(op)}, where);
   }
   template <IsKeptReduction Op>
   [[nodiscard]] Result<PendingCollective> post_allreduce(
       Op const& op, ScatterElement values, SourceLine where = SourceLine::here()) noexcept {
-    return post_reduction({}, group::combining(op), values, where);
+    return post({Collective::allreduce, 0, {}, {.lent = values}, group::combining(op)}, where);
   }
   template <IsKeptReduction Op>
   [[nodiscard]] Result<PendingCollective> post_reduce_scatter(
       Op const& op, GatherElement values, ScatterElement own,
       SourceLine where = SourceLine::here()) noexcept {
-    return post_scattered_reduction(group::combining(op), values, own, where);
+    return post(
+        {Collective::reduce_scatter, 0, {.lent = values}, {.lent = own}, group::combining(op)},
+        where);
   }
 
   /// Counts are bytes, and borrowed within the call only.
   [[nodiscard]] Result<PendingCollective> post_gatherv(
       std::uint32_t root, GatherElement own, Counts counts, ScatterElement all,
-      SourceLine where = SourceLine::here()) noexcept;
+      SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::gatherv, root, {.lent = own}, {.lent = all}, {}, {.out = counts}},
+                where);
+  }
   [[nodiscard]] Result<PendingCollective> post_scatterv(
       std::uint32_t root, GatherElement all, Counts counts, ScatterElement own,
-      SourceLine where = SourceLine::here()) noexcept;
+      SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::scatterv, root, {.lent = all}, {.lent = own}, {}, {.in = counts}},
+                where);
+  }
   [[nodiscard]] Result<PendingCollective> post_allgatherv(
       GatherElement own, Counts counts, ScatterElement all,
-      SourceLine where = SourceLine::here()) noexcept;
+      SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::allgatherv, 0, {.lent = own}, {.lent = all}, {}, {.out = counts}},
+                where);
+  }
   [[nodiscard]] Result<PendingCollective> post_all_to_allv(
       GatherElement from, Counts sent, ScatterElement to, Counts received,
-      SourceLine where = SourceLine::here()) noexcept;
+      SourceLine where = SourceLine::here()) noexcept {
+    return post({Collective::all_to_allv,
+                 0,
+                 {.lent = from},
+                 {.lent = to},
+                 {},
+                 {.in = sent, .out = received}},
+                where);
+  }
   template <IsKeptReduction Op>
   [[nodiscard]] Result<PendingCollective> post_scan(
       Op const& op, ScatterElement values, SourceLine where = SourceLine::here()) noexcept {
-    return post_prefix(false, group::combining(op), values, where);
+    return post({Collective::scan, 0, {}, {.lent = values}, group::combining(op)}, where);
   }
   template <IsKeptReduction Op>
   [[nodiscard]] Result<PendingCollective> post_exscan(
       Op const& op, ScatterElement values, SourceLine where = SourceLine::here()) noexcept {
-    return post_prefix(true, group::combining(op), values, where);
+    return post({Collective::exscan, 0, {}, {.lent = values}, group::combining(op)}, where);
   }
 
   /// Waits until all that was posted here is over, and ends the scope.
@@ -171,19 +207,8 @@ class LEND_EXPORT GroupScope {
   [[nodiscard]] Result<void> finish() noexcept;
 
  private:
-  [[nodiscard]] group::CheckedCalls checked(SourceLine where) const noexcept;
-  [[nodiscard]] Result<PendingCollective> post(Result<group::Call> const& call, GatherElement in,
-                                               ScatterElement out) noexcept;
-  [[nodiscard]] Result<PendingCollective> post_reduction(std::optional<std::uint32_t> root,
-                                                         group::Combining op, ScatterElement values,
-                                                         SourceLine where) noexcept;
-  [[nodiscard]] Result<PendingCollective> post_scattered_reduction(group::Combining op,
-                                                                   GatherElement values,
-                                                                   ScatterElement own,
-                                                                   SourceLine where) noexcept;
-  [[nodiscard]] Result<PendingCollective> post_prefix(bool is_exclusive, group::Combining op,
-                                                      ScatterElement values,
-                                                      SourceLine where) noexcept;
+  [[nodiscard]] Result<PendingCollective> post(group::GivenCall const& given,
+                                               SourceLine where) noexcept;
 
   std::shared_ptr<group::GroupState> state_;
   group::Membership* membership_;  // the state's

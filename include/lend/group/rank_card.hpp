@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What one rank of a group gives another to connect to it. A value, 162 bytes; any thread.
+// What one rank of a group gives another to connect to it. A value, 166 bytes; any thread.
 #pragma once
 
 #include <lend/base/export.hpp>
@@ -26,10 +26,10 @@ struct LEND_EXPORT RankCard {
 
   static constexpr std::size_t encoded_size = Endpoint::encoded_size +
                                               2 * RemoteRegion::encoded_size +
-                                              LinkAddress::encoded_size + 2 * sizeof(std::uint32_t);
+                                              LinkAddress::encoded_size + 3 * sizeof(std::uint32_t);
   [[nodiscard]] std::array<std::byte, encoded_size> encode() const noexcept;
   /// Errors:  those of Endpoint::decode() and RemoteRegion::decode(), and
-  ///          incompatible_peer  not encoded_size bytes.
+  ///          incompatible_peer  not encoded_size bytes, or of another version of lend.
   [[nodiscard]] static Result<RankCard> decode(std::span<std::byte const> bytes);
 
   friend bool operator==(RankCard const&, RankCard const&) = default;

@@ -72,14 +72,17 @@ class LEND_EXPORT Team : public UnevenCalls {
   ///          stale_handle      the Group has ended.
   ///          system_failed     in a forked child: the group is the parent's.
   [[nodiscard]] Result<void> barrier LEND_NO_MACRO(Deadline deadline = Deadline::never(),
-                                                   SourceLine where = SourceLine::here()) noexcept;
+                                                   SourceLine where = SourceLine::here()) noexcept {
+    static constexpr group::GivenCall nothing{Collective::barrier};
+    return call(nothing, deadline, where);
+  }
 
   /// `values` of the root, at all.
   template <IsPlace Values>
   [[nodiscard]] Result<void> broadcast(std::uint32_t root, Values&& values,
                                        Deadline deadline = Deadline::never(),
                                        SourceLine where = SourceLine::here()) noexcept {
-    return broadcast_of(root, group::given_place(values), deadline, where);
+    return call({Collective::broadcast, root, {}, group::given_place(values)}, deadline, where);
   }
   /// One value of the root, at all; that of the others is not looked at. A call on one value that
   /// goes on after a time-out ignores its `value`: the first one counts.
@@ -87,7 +90,7 @@ class LEND_EXPORT Team : public UnevenCalls {
   [[nodiscard]] Result<T> broadcast(std::uint32_t root, T value,
                                     Deadline deadline = Deadline::never(),
                                     SourceLine where = SourceLine::here()) noexcept {
-    LEND_TRYV(call_on(std::as_writable_bytes(std::span{&value, 1}), root, {}, deadline, where));
+    LEND_TRYV(call({Collective::broadcast, root, {}, group::given_value(value)}, deadline, where));
     return value;
   }
   /// `own` of rank i becomes part i of the root's `all`, which is empty elsewhere.
@@ -96,7 +99,8 @@ class LEND_EXPORT Team : public UnevenCalls {
   [[nodiscard]] Result<void> gather(std::uint32_t root, Own const& own, All&& all,
                                     Deadline deadline = Deadline::never(),
                                     SourceLine where = SourceLine::here()) noexcept {
-    return gather_of(root, group::given_values(own), group::given_place(all), deadline, where);
+    return call({Collective::gather, root, group::given_values(own), group::given_place(all)},
+                deadline, where);
   }
   /// Part i of the root's `all`, which is empty elsewhere, becomes `own` of rank i.
   template <IsValues All, IsPlace Own>
@@ -104,7 +108,8 @@ class LEND_EXPORT Team : public UnevenCalls {
   [[nodiscard]] Result<void> scatter(std::uint32_t root, All const& all, Own&& own,
                                      Deadline deadline = Deadline::never(),
                                      SourceLine where = SourceLine::here()) noexcept {
-    return scatter_of(root, group::given_values(all), group::given_place(own), deadline, where);
+    return call({Collective::scatter, root, group::given_values(all), group::given_place(own)},
+                deadline, where);
   }
   /// `own` of rank i becomes part i of everybody's `all`.
   template <IsValues Own, IsPlace All>
@@ -112,15 +117,16 @@ class LEND_EXPORT Team : public UnevenCalls {
   [[nodiscard]] Result<void> allgather(Own const& own, All&& all,
                                        Deadline deadline = Deadline::never(),
                                        SourceLine where = SourceLine::here()) noexcept {
-    return allgather_of(group::given_values(own), group::given_place(all), deadline, where);
+    return call({Collective::allgather, 0, group::given_values(own), group::given_place(all)},
+                deadline, where);
   }
   /// One value of rank i becomes value i of everybody's `all`.
   template <IsOneValue T, IsPlaceOf<T> All>
   [[nodiscard]] Result<void> allgather(T const& own, All&& all,
                                        Deadline deadline = Deadline::never(),
                                        SourceLine where = SourceLine::here()) noexcept {
-    return allgather_value(std::as_bytes(std::span{&own, 1}),
-                           std::as_writable_bytes(std::span{all}), deadline, where);
+    return call({Collective::allgather, 0, group::given_value(own), group::given_place(all)},
+                deadline, where);
   }
   /// Part i of rank j's `from` becomes part j of rank i's `to`.
   template <IsValues From, IsPlace To>
@@ -128,8 +134,13 @@ class LEND_EXPORT Team : public UnevenCalls {
   [[nodiscard]] Result<void> all_to_all(From const& from, To&& to,
                                         Deadline deadline = Deadline::never(),
                                         SourceLine where = SourceLine::here()) noexcept {
-    return all_to_all_of(group::given_values(from), group::given_place(to), group::unit_of<From>(),
-                         deadline, where);
+    return call({Collective::all_to_all,
+                 0,
+                 group::given_values(from),
+                 group::given_place(to),
+                 {},
+                 {.unit = group::unit_of<From>()}},
+                deadline, where);
   }
   /// Combines the ranks' values in the order of ranks; the root's `values` become the result. The
   /// others' stay as they are.
@@ -137,15 +148,16 @@ class LEND_EXPORT Team : public UnevenCalls {
   [[nodiscard]] Result<void> reduce(std::uint32_t root, Op const& op, Values&& values,
                                     Deadline deadline = Deadline::never(),
                                     SourceLine where = SourceLine::here()) noexcept {
-    return reduce_of(root, group::combining(op), group::given_place(values), deadline, where);
+    return call({Collective::reduce, root, {}, group::given_place(values), group::combining(op)},
+                deadline, where);
   }
   /// Of one value: the result at the root, nothing elsewhere.
   template <IsOneReduction Op>
   [[nodiscard]] Result<std::optional<typename Op::Element>> reduce(
       std::uint32_t root, Op const& op, typename Op::Element value,
       Deadline deadline = Deadline::never(), SourceLine where = SourceLine::here()) noexcept {
-    LEND_TRYV(call_on(std::as_writable_bytes(std::span{&value, 1}), root, group::combining(op),
-                      deadline, where));
+    LEND_TRYV(call({Collective::reduce, root, {}, group::given_value(value), group::combining(op)},
+                   deadline, where));
     return rank() == root ? std::optional{value} : std::nullopt;
   }
   /// The same at all ranks, with the same bits.
@@ -153,15 +165,16 @@ class LEND_EXPORT Team : public UnevenCalls {
   [[nodiscard]] Result<void> allreduce(Op const& op, Values&& values,
                                        Deadline deadline = Deadline::never(),
                                        SourceLine where = SourceLine::here()) noexcept {
-    return allreduce_of(group::combining(op), group::given_place(values), deadline, where);
+    return call({Collective::allreduce, 0, {}, group::given_place(values), group::combining(op)},
+                deadline, where);
   }
   /// Of one value.
   template <IsOneReduction Op>
   [[nodiscard]] Result<typename Op::Element> allreduce(
       Op const& op, typename Op::Element value, Deadline deadline = Deadline::never(),
       SourceLine where = SourceLine::here()) noexcept {
-    LEND_TRYV(call_on(std::as_writable_bytes(std::span{&value, 1}), {}, group::combining(op),
-                      deadline, where));
+    LEND_TRYV(call({Collective::allreduce, 0, {}, group::given_value(value), group::combining(op)},
+                   deadline, where));
     return value;
   }
   /// Combines the ranks' values in their order; part i of the result becomes `own` of rank i.
@@ -170,8 +183,9 @@ class LEND_EXPORT Team : public UnevenCalls {
   [[nodiscard]] Result<void> reduce_scatter(Op const& op, Values const& values, Own&& own,
                                             Deadline deadline = Deadline::never(),
                                             SourceLine where = SourceLine::here()) noexcept {
-    return reduce_scatter_of(group::combining(op), group::given_values(values),
-                             group::given_place(own), deadline, where);
+    return call({Collective::reduce_scatter, 0, group::given_values(values),
+                 group::given_place(own), group::combining(op)},
+                deadline, where);
   }
 
  protected:
@@ -179,34 +193,6 @@ class LEND_EXPORT Team : public UnevenCalls {
 
  private:
   friend class Group;
-  [[nodiscard]] Result<void> broadcast_of(std::uint32_t root, group::GivenPlace values,
-                                          Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> gather_of(std::uint32_t root, group::GivenValues own,
-                                       group::GivenPlace all, Deadline deadline,
-                                       SourceLine where) noexcept;
-  [[nodiscard]] Result<void> scatter_of(std::uint32_t root, group::GivenValues all,
-                                        group::GivenPlace own, Deadline deadline,
-                                        SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allgather_of(group::GivenValues own, group::GivenPlace all,
-                                          Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allgather_value(std::span<std::byte const> own,
-                                             std::span<std::byte> all, Deadline deadline,
-                                             SourceLine where) noexcept;
-  [[nodiscard]] Result<void> all_to_all_of(group::GivenValues from, group::GivenPlace to,
-                                           std::size_t unit, Deadline deadline,
-                                           SourceLine where) noexcept;
-  [[nodiscard]] Result<void> reduce_of(std::uint32_t root, group::Combining op,
-                                       group::GivenPlace values, Deadline deadline,
-                                       SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allreduce_of(group::Combining op, group::GivenPlace values,
-                                          Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> reduce_scatter_of(group::Combining op, group::GivenValues values,
-                                               group::GivenPlace own, Deadline deadline,
-                                               SourceLine where) noexcept;
-  /// One value: combined at the root, without one at all; without an operation the root's.
-  [[nodiscard]] Result<void> call_on(std::span<std::byte> value, std::optional<std::uint32_t> root,
-                                     group::Combining op, Deadline deadline,
-                                     SourceLine where) noexcept;
 };
 
 }  // namespace lend

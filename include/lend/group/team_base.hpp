@@ -8,7 +8,7 @@
 #include <lend/base/lifetime.hpp>
 #include <lend/base/result.hpp>
 #include <lend/base/source_line.hpp>
-#include <lend/verbs/memory_piece.hpp>
+#include <lend/group/values.hpp>
 
 #include <cstdint>
 #include <memory>
@@ -18,9 +18,7 @@
 namespace lend {
 
 namespace group {
-class CheckedCalls;
 class GroupState;
-struct Call;
 struct Membership;
 struct Ranks;
 }  // namespace group
@@ -45,14 +43,16 @@ class LEND_EXPORT TeamBase {
   [[nodiscard]] Error const* first_cause() const noexcept;
 
  protected:
+  using Collective = group::Collective;
+
   TeamBase(TeamBase&&) noexcept;
   TeamBase& operator=(TeamBase&&) noexcept;
   ~TeamBase();
   TeamBase(std::shared_ptr<group::GroupState> state, group::Membership& membership) noexcept;
   [[nodiscard]] group::GroupState& state() const noexcept;  // stops where it was moved from
-  [[nodiscard]] group::CheckedCalls checked(SourceLine where) const noexcept;
-  [[nodiscard]] Result<void> run(Result<group::Call> const& call, GatherElement in,
-                                 ScatterElement out, Deadline deadline) noexcept;
+  /// Checks and carries out a collective.
+  [[nodiscard]] Result<void> call(group::GivenCall const& given, Deadline deadline,
+                                  SourceLine where) noexcept;
 
   std::shared_ptr<group::GroupState> state_;
   group::Membership* membership_;  // the state's

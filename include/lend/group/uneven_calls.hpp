@@ -18,9 +18,6 @@
 
 namespace lend {
 
-/// How many values each rank's part has, in the order of ranks; of registered memory, bytes.
-using Counts = std::span<std::uint32_t const>;
-
 /// Calls of a Team, with its rules and the errors of Team::barrier(); and of these calls
 ///
 ///          invalid_argument  counts that do not fit the values given, or not one for each rank.
@@ -37,8 +34,13 @@ class LEND_EXPORT UnevenCalls : public TeamBase {
   [[nodiscard]] Result<void> gatherv(std::uint32_t root, Own const& own, Counts counts, All&& all,
                                      Deadline deadline = Deadline::never(),
                                      SourceLine where = SourceLine::here()) noexcept {
-    return gatherv_of(root, group::given_values(own), {counts, group::unit_of<Own>()},
-                      group::given_place(all), deadline, where);
+    return call({Collective::gatherv,
+                 root,
+                 group::given_values(own),
+                 group::given_place(all),
+                 {},
+                 {.out = counts, .unit = group::unit_of<Own>()}},
+                deadline, where);
   }
   /// Part i of the root's `all`, with counts[i] values, becomes `own` of rank i. Elsewhere `all`
   /// and `counts` are empty.
@@ -47,8 +49,13 @@ class LEND_EXPORT UnevenCalls : public TeamBase {
   [[nodiscard]] Result<void> scatterv(std::uint32_t root, All const& all, Counts counts, Own&& own,
                                       Deadline deadline = Deadline::never(),
                                       SourceLine where = SourceLine::here()) noexcept {
-    return scatterv_of(root, group::given_values(all), {counts, group::unit_of<All>()},
-                       group::given_place(own), deadline, where);
+    return call({Collective::scatterv,
+                 root,
+                 group::given_values(all),
+                 group::given_place(own),
+                 {},
+                 {.in = counts, .unit = group::unit_of<All>()}},
+                deadline, where);
   }
   /// `own` of rank i becomes part i of everybody's `all`, with counts[i] values. All ranks give the
   /// same counts.
@@ -57,8 +64,13 @@ class LEND_EXPORT UnevenCalls : public TeamBase {
   [[nodiscard]] Result<void> allgatherv(Own const& own, Counts counts, All&& all,
                                         Deadline deadline = Deadline::never(),
                                         SourceLine where = SourceLine::here()) noexcept {
-    return allgatherv_of(group::given_values(own), {counts, group::unit_of<Own>()},
-                         group::given_place(all), deadline, where);
+    return call({Collective::allgatherv,
+                 0,
+                 group::given_values(own),
+                 group::given_place(all),
+                 {},
+                 {.out = counts, .unit = group::unit_of<Own>()}},
+                deadline, where);
   }
   /// Part i of rank j's `from`, with sent[i] values, becomes part j of rank i's `to`, where
   /// received[j] is as many.
@@ -67,8 +79,13 @@ class LEND_EXPORT UnevenCalls : public TeamBase {
   [[nodiscard]] Result<void> all_to_allv(From const& from, Counts sent, To&& to, Counts received,
                                          Deadline deadline = Deadline::never(),
                                          SourceLine where = SourceLine::here()) noexcept {
-    return all_to_allv_of(group::given_values(from), {sent, group::unit_of<From>()},
-                          group::given_place(to), received, deadline, where);
+    return call({Collective::all_to_allv,
+                 0,
+                 group::given_values(from),
+                 group::given_place(to),
+                 {},
+                 {.in = sent, .out = received, .unit = group::unit_of<From>()}},
+                deadline, where);
   }
 
   /// Combines the values of ranks 0 to this one, in their order, and sets `values` to the result.
@@ -76,15 +93,16 @@ class LEND_EXPORT UnevenCalls : public TeamBase {
   [[nodiscard]] Result<void> scan(Op const& op, Values&& values,
                                   Deadline deadline = Deadline::never(),
                                   SourceLine where = SourceLine::here()) noexcept {
-    return scan_of(false, group::combining(op), group::given_place(values), deadline, where);
+    return call({Collective::scan, 0, {}, group::given_place(values), group::combining(op)},
+                deadline, where);
   }
   /// Of one value. A call on one value that goes on after a time-out ignores its `value`.
   template <IsOneReduction Op>
   [[nodiscard]] Result<typename Op::Element> scan(Op const& op, typename Op::Element value,
                                                   Deadline deadline = Deadline::never(),
                                                   SourceLine where = SourceLine::here()) noexcept {
-    LEND_TRYV(scan_on(std::as_writable_bytes(std::span{&value, 1}), false, group::combining(op),
-                      deadline, where));
+    LEND_TRYV(call({Collective::scan, 0, {}, group::given_value(value), group::combining(op)},
+                   deadline, where));
     return value;
   }
   /// Combines the values of the ranks before this one, in their order, and sets `values` to the
@@ -93,15 +111,16 @@ class LEND_EXPORT UnevenCalls : public TeamBase {
   [[nodiscard]] Result<void> exscan(Op const& op, Values&& values,
                                     Deadline deadline = Deadline::never(),
                                     SourceLine where = SourceLine::here()) noexcept {
-    return scan_of(true, group::combining(op), group::given_place(values), deadline, where);
+    return call({Collective::exscan, 0, {}, group::given_place(values), group::combining(op)},
+                deadline, where);
   }
   /// Of one value: nothing at rank 0.
   template <IsOneReduction Op>
   [[nodiscard]] Result<std::optional<typename Op::Element>> exscan(
       Op const& op, typename Op::Element value, Deadline deadline = Deadline::never(),
       SourceLine where = SourceLine::here()) noexcept {
-    LEND_TRYV(scan_on(std::as_writable_bytes(std::span{&value, 1}), true, group::combining(op),
-                      deadline, where));
+    LEND_TRYV(call({Collective::exscan, 0, {}, group::given_value(value), group::combining(op)},
+                   deadline, where));
     return rank() != 0 ? std::optional{value} : std::nullopt;
   }
 
@@ -110,30 +129,6 @@ class LEND_EXPORT UnevenCalls : public TeamBase {
   UnevenCalls(UnevenCalls&&) noexcept = default;
   UnevenCalls& operator=(UnevenCalls&&) noexcept = default;
   ~UnevenCalls() = default;
-
- private:
-  struct Lengths {
-    Counts counts;
-    std::size_t unit;  // bytes of a value
-  };
-  [[nodiscard]] Result<void> gatherv_of(std::uint32_t root, group::GivenValues own, Lengths lengths,
-                                        group::GivenPlace all, Deadline deadline,
-                                        SourceLine where) noexcept;
-  [[nodiscard]] Result<void> scatterv_of(std::uint32_t root, group::GivenValues all,
-                                         Lengths lengths, group::GivenPlace own, Deadline deadline,
-                                         SourceLine where) noexcept;
-  [[nodiscard]] Result<void> allgatherv_of(group::GivenValues own, Lengths lengths,
-                                           group::GivenPlace all, Deadline deadline,
-                                           SourceLine where) noexcept;
-  [[nodiscard]] Result<void> all_to_allv_of(group::GivenValues from, Lengths sent,
-                                            group::GivenPlace to, Counts received,
-                                            Deadline deadline, SourceLine where) noexcept;
-  [[nodiscard]] Result<void> scan_of(bool is_exclusive, group::Combining op,
-                                     group::GivenPlace values, Deadline deadline,
-                                     SourceLine where) noexcept;
-  [[nodiscard]] Result<void> scan_on(std::span<std::byte> value, bool is_exclusive,
-                                     group::Combining op, Deadline deadline,
-                                     SourceLine where) noexcept;
 };
 
 }  // namespace lend

@@ -3,17 +3,22 @@
 // type. Any thread.
 #pragma once
 
+#include <lend/group/collective.hpp>
 #include <lend/group/reductions.hpp>
 #include <lend/verbs/memory_piece.hpp>
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <ranges>
 #include <span>
 #include <string_view>
 #include <type_traits>
 
 namespace lend {
+
+/// How many values each rank's part has, in the order of ranks; of registered memory, bytes.
+using Counts = std::span<std::uint32_t const>;
 
 namespace group {
 
@@ -60,10 +65,12 @@ namespace group {
 struct GivenValues {
   std::span<std::byte const> row{};
   GatherElement lent{};
+  bool is_one = false;  ///< a value, of which the group keeps a copy until the call is over
 };
 struct GivenPlace {
   std::span<std::byte> row{};
   ScatterElement lent{};
+  bool is_one = false;  ///< likewise
 };
 template <IsValues Values>
 [[nodiscard]] GivenValues given_values(Values const& values) noexcept {
@@ -78,6 +85,15 @@ template <IsPlace Values>
     return {.lent = values};
   else
     return {.row = std::as_writable_bytes(std::span{values})};
+}
+/// One value.
+template <class T>
+[[nodiscard]] GivenValues given_value(T const& value) noexcept {
+  return {.row = std::as_bytes(std::span{&value, 1}), .is_one = true};
+}
+template <class T>
+[[nodiscard]] GivenPlace given_value(T& value) noexcept {
+  return {.row = std::as_writable_bytes(std::span{&value, 1}), .is_one = true};
 }
 /// What parts are multiples of.
 template <IsValues Values>
@@ -122,6 +138,22 @@ template <IsReduction Op>
   };
   return {&op, combine, sizeof(Element), Op::name, sizeof(Op)};
 }
+
+/// How long parts are, by ranks, in units of so many bytes. No counts: all of it is one part.
+struct PartCounts {
+  Counts in{}, out{};
+  std::size_t unit = 1;
+};
+
+/// What a rank gives to a collective. Borrows all of it.
+struct GivenCall {
+  Collective collective{};
+  std::uint32_t root = 0;
+  GivenValues in{};  ///< what it sends, unless that lies in `out`
+  GivenPlace out{};  ///< where it receives
+  Combining op{};
+  PartCounts counts{};  ///< none where parts are equal
+};
 
 }  // namespace group
 

@@ -8,11 +8,14 @@
 #include <lend/base/stop.hpp>
 #include <lend/transport/lending.hpp>
 #include <lend/transport/transport.hpp>
+#include <lend/transport/waiting.hpp>
 
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -29,6 +32,10 @@ class AnyTransport {
   // As TransportBase. All stop the process where it was moved from.
   [[nodiscard]] Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept {
     return held().try_draft(at_least, at_most);
+  }
+  [[nodiscard]] Result<std::optional<std::size_t>> try_send_some(
+      std::size_t at_least, std::span<std::byte const> bytes) noexcept {
+    return held().try_send_some(at_least, bytes);
   }
   [[nodiscard]] Result<Received> try_receive() noexcept { return held().try_receive(); }
   [[nodiscard]] Result<void> finish_sending() noexcept { return held().finish_sending(); }
@@ -69,12 +76,18 @@ class AnyTransport {
                                               SourceLine where) noexcept = 0;
     virtual Result<bool> try_fetch(Received const& message, ScatterElement const& target,
                                    SourceLine where) noexcept = 0;
+    virtual Result<std::optional<std::size_t>> try_send_some(
+        std::size_t at_least, std::span<std::byte const> bytes) noexcept = 0;
   };
   template <class T>
   struct Holder final : Interface {
     explicit Holder(T held) : transport{std::move(held)} {}
     Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept override {
       return transport.try_draft(at_least, at_most);
+    }
+    Result<std::optional<std::size_t>> try_send_some(
+        std::size_t at_least, std::span<std::byte const> bytes) noexcept override {
+      return transport::try_send_some(transport, at_least, bytes);
     }
     Result<Received> try_receive() noexcept override { return transport.try_receive(); }
     Result<void> finish_sending() noexcept override { return transport.finish_sending(); }

@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace lend {
@@ -37,6 +39,12 @@ class LEND_EXPORT TransportBase {
   ///          incompatible_peer  the peer broke the rules, and was disconnected.
   ///          channel_broken    disconnect() was called.
   [[nodiscard]] Result<Draft> try_draft(std::size_t at_least, std::size_t at_most) noexcept;
+  /// Sends `at_least` to all of these bytes as one message, as many as there is room for; how many.
+  /// Nothing: no room now, as of try_draft(). Copies them: a CreditRing on the soft device to the
+  /// peer where it can, else as into a draft.
+  /// Errors:  those of try_draft(), of so many bytes; nothing was sent.
+  [[nodiscard]] Result<std::optional<std::size_t>> try_send_some(
+      std::size_t at_least, std::span<std::byte const> bytes) noexcept;
   /// The next message, the end once the peer has finished, or nothing. All that came before a loss
   /// comes before its error.
   /// Errors:  as try_draft(), but for the first two. Only a peer that finished is an end: one that

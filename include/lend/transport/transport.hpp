@@ -91,6 +91,8 @@ using TransportTerms = std::array<std::byte, transport_terms_bytes>;
 /// `waiting.hpp` has the forms that do. A program may define its own transports.
 ///
 ///   try_draft(least, most)  room for one message of `least` to `most` bytes; empty: no room now
+///   try_send_some()         may be missing: as TransportBase's, else by a draft. One that derives
+///                           from lend's and hides try_draft() hides this too, or it is bypassed
 ///   try_receive()           the next message; what came before a loss comes before its error
 ///   finish_sending()        the peer's try_receive() returns the end after all that was sent
 ///   disconnect()            abrupt, and what is under way may be lost; again: nothing happens

@@ -7,9 +7,11 @@
 #include <lend/base/result.hpp>
 #include <lend/transport/transport.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -38,6 +40,22 @@ struct Waited {
   return bytes;
 }
 
+/// As TransportBase::try_send_some(); of a transport of the program's own by a draft.
+template <IsTransport T>
+[[nodiscard]] Result<std::optional<std::size_t>> try_send_some(
+    T& transport, std::size_t at_least, std::span<std::byte const> bytes) noexcept {
+  if constexpr (requires { transport.try_send_some(at_least, bytes); }) {
+    return transport.try_send_some(at_least, bytes);
+  } else {
+    LEND_TRY(draft, transport.try_draft(at_least, bytes.size()));
+    if (!draft) return std::optional<std::size_t>{};
+    auto const sent = std::min<std::size_t>(draft.bytes().size(), bytes.size());
+    if (sent > 0) std::memcpy(draft.bytes().data(), bytes.data(), sent);
+    LEND_TRYV(std::move(draft).send(sent));
+    return std::optional{sent};
+  }
+}
+
 }  // namespace transport
 
 /// Waits until something has changed, as poll() says: spins, yields, sleeps.
@@ -62,6 +80,11 @@ template <IsTransport T>
 /// Errors:  those of try_draft() and Draft::send().
 template <IsTransport T>
 [[nodiscard]] Result<bool> try_send(T& transport, SendPieces pieces) noexcept {
+  if (pieces.size() == 1) {
+    auto const bytes = pieces.front();
+    LEND_TRY(sent, transport::try_send_some(transport, bytes.size(), bytes));
+    return sent.has_value();
+  }
   auto const total = transport::bytes_of(pieces);
   LEND_TRY(draft, transport.try_draft(total, total));
   if (!draft) return false;

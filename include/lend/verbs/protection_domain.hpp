@@ -28,7 +28,8 @@ namespace lend {
 
 namespace verbs {
 struct DomainHandle;
-}
+class ShownBytes;
+}  // namespace verbs
 
 /// Read-only bytes, which cannot be lent for writing.
 template <class Bytes>
@@ -202,6 +203,7 @@ class LEND_EXPORT ProtectionDomain {
 
  private:
   friend struct verbs::ApartMemory;
+  friend class verbs::ShownBytes;
   friend class AnyPreparedQueuePair;
   friend class MemoryWindow;
   friend class ReceiveQueue;

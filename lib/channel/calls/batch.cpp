@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Adds requests to a batch; its construction and destruction. The thread of the channel.
 #include <channel/work/batching.hpp>
-#include <channel/work/posting_again.hpp>
+#include <channel/work/general_post.hpp>
 #include <lend/channel/polling_scope.hpp>
 #include <verbs/post/chain_copies.hpp>
 
@@ -39,33 +39,23 @@ bool Batching::fits_behind(Chain const& chain, Operation operation,
 }
 
 template <class Work>
-SlotId Batching::describe(Chain& chain, Work const& work, channel::ScopeRecord& scope,
-                          SourceLine const& where) noexcept {
-  channel::FailureLog& failures = channel_.failures;
-  if (channel_.is_broken()) {
-    failures.set_last_error(failures.broken_error());
-    return {};
-  }
-  if (!channel_.in_flight.has_slot()) {
-    failures.set_last_error(Errc::queue_full);
-    return {};
-  }
+Result<SlotId> Batching::describe(Chain& chain, Work const& work, channel::ScopeRecord& scope,
+                                  SourceLine const& where) noexcept {
+  if (channel_.is_broken()) return channel_.failures.broken_error();
+  if (channel_.in_flight.slots.full()) return Errc::queue_full;
   verbs::QueuePairHandle const& queue_pair = channel_.connection.raw();
-  channel::Slot& slot = channel_.in_flight.next();
+  channel::Slot& slot = channel_.in_flight.slots.next();
   base::SlotId const id = channel_.in_flight.open(slot, verbs::operation_of<Work>, scope);
-  if (verbs::list_of(work).elements().size() > 1 && !channel_.in_flight.widen(id, slot)) {
-    failures.set_last_error(Errc::exhausted);
+  if (verbs::list_of(work).elements().size() > 1 && !channel_.in_flight.rows.widen(id, slot)) {
     channel_.in_flight.cancel(slot);
-    return {};
+    return Errc::exhausted;
   }
-  auto const resolved =
-      verbs::append(queue_pair, chain, id.value, work,
-                    {slot.pieces, &slot.loans, &where, &failures.place_of_last_error()});
+  Error conflict;
+  auto const resolved = verbs::append(queue_pair, chain, id.value, work,
+                                      {slot.pieces, &slot.loans, &where, &conflict});
   if (resolved.is_refused()) {
-    failures.set_last_error(verbs::refusal_error(queue_pair, work, verbs::PostAnswer::of(resolved),
-                                                 failures.last_error()));
     channel_.in_flight.cancel(slot);
-    return {};
+    return verbs::refusal_error(queue_pair, work, verbs::PostAnswer::of(resolved), conflict);
   }
   slot.work.bytes = resolved.bytes;
   if constexpr (is_of_datagrams<Work>) channel_.datagrams->note_posted(id, work);
@@ -73,12 +63,11 @@ SlotId Batching::describe(Chain& chain, Work const& work, channel::ScopeRecord& 
 }
 
 template <class Work>
-SlotId Batching::append(Chain& chain, Work const& work, ScopeRecord& scope, Held held,
-                        SourceLine const& where) noexcept {
+Result<SlotId> Batching::append(Chain& chain, Work const& work, ScopeRecord& scope, Held held,
+                                SourceLine const& where) noexcept {
   if constexpr (verbs::operation_of<Work> != Operation::receive) verbs::end_full_run(chain);
-  SlotId const id = describe(chain, work, scope, where);
-  if (!id.is_valid()) return id;
-  Slot& slot = channel_.in_flight.slot(id);
+  LEND_TRY(id, describe(chain, work, scope, where));
+  Slot& slot = channel_.in_flight.slots.tenant(id);
   slot.unposted = true;
   slot.held = held == Held::yes;
   slot.follows = verbs::operation_of<Work> != Operation::receive;
@@ -143,44 +132,45 @@ namespace channel {
 
 namespace {
 
-/// Makes room in a full `chain`. False with a last_error().
-[[nodiscard]] bool empty(ChannelState& channel, Chain& chain, ScopeRecord& scope,
-                         Operation operation, Deadline deadline) noexcept {
-  if (operation == Operation::receive && channel.has_pool) {
-    channel.failures.set_last_error(has_pool_error());
-    return false;
-  }
-  auto posted = Batching{channel}.post(chain, scope, deadline);
-  if (!posted.has_value()) channel.failures.set_last_error(std::move(posted).assume_error());
-  return posted.has_value();
+/// Makes room in a full `chain`.
+[[nodiscard]] Result<void> empty(ChannelState& channel, Chain& chain, ScopeRecord& scope,
+                                 Operation operation, Deadline deadline) noexcept {
+  if (operation == Operation::receive && channel.has_pool) return has_pool_error();
+  return Batching{channel}.post(chain, scope, deadline);
 }
 
-/// Adds any work. No slot, and last_error() then is the error of the call.
+/// Adds any work.
 template <class Work>
-[[nodiscard, gnu::cold, gnu::noinline]] SlotId add_general(ChannelState& channel, Chain& chain,
+[[nodiscard]] Result<SlotId> add_general(ChannelState& channel, Chain& chain, Work const& work,
+                                         ScopeRecord& scope, Held held, Deadline deadline,
+                                         SourceLine const& where) noexcept {
+  constexpr Operation operation = verbs::operation_of<Work>;
+  Batching batching{channel};
+  if (!batching.fits_behind(chain, operation, verbs::list_of(work).size()))
+    LEND_TRYV(empty(channel, chain, scope, operation, deadline));
+  auto added = batching.append(chain, work, scope, held, where);
+  if (!added.has_value() && added.error() == Errc::queue_full) {
+    LEND_TRYV(empty(channel, chain, scope, operation, deadline));
+    RoomWait wait{channel.progress.make_waiter()};
+    auto const room = wait_for_room(channel, operation, deadline, wait);
+    if (!room.has_value()) return error_of(channel, work, room.error(), where);
+    added = batching.append(chain, work, scope, held, where);
+  }
+  if (!added.has_value()) return error_of(channel, work, added.error(), where);
+  return added;
+}
+
+/// The same for a call: no slot if it was not added, and last_error() is the error of the call.
+template <class Work>
+[[nodiscard, gnu::cold, gnu::noinline]] SlotId add_or_note(ChannelState& channel, Chain& chain,
                                                            Work const& work, ScopeRecord& scope,
                                                            Held held, Deadline deadline,
                                                            char const* file,
                                                            unsigned line) noexcept {
-  constexpr Operation operation = verbs::operation_of<Work>;
-  SourceLine const where{file, line};
-  FailureLog& failures = channel.failures;
-  Batching batching{channel};
-  if (!batching.fits_behind(chain, operation, verbs::list_of(work).size()) &&
-      !empty(channel, chain, scope, operation, deadline))
-    return {};
-  SlotId id = batching.append(chain, work, scope, held, where);
-  if (!id.is_valid() && failures.last_error() == Errc::queue_full) {
-    if (!empty(channel, chain, scope, operation, deadline)) return {};
-    RoomWait wait{channel.progress.make_waiter()};
-    auto room = wait_for_room(channel, operation, deadline, wait);
-    if (room.has_value())
-      id = batching.append(chain, work, scope, held, where);
-    else
-      failures.set_last_error(room.assume_error());
-  }
-  if (!id.is_valid()) failures.set_last_error(take_error_of(channel, work, where));
-  return id;
+  auto added = add_general(channel, chain, work, scope, held, deadline, {file, line});
+  if (added.has_value()) return added.value();
+  channel.failures.set_last_error(std::move(added).assume_error());
+  return {};
 }
 
 }  // namespace
@@ -191,7 +181,7 @@ SlotId Batching::add_any(Batch& batch, Work const& work, Deadline deadline,
   ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
   if (state == nullptr) return {};
   ChannelState::Use const use{*state};
-  return add_general(*state, verbs::chain_in(batch.storage_), work, *batch.scope_, held, deadline,
+  return add_or_note(*state, verbs::chain_in(batch.storage_), work, *batch.scope_, held, deadline,
                      where.file, where.line);
 }
 
@@ -205,15 +195,15 @@ template <Batching::Keeping keeping, Held held, class Work>
   Chain& chain = verbs::chain_in(batch.storage_);
   InFlight& in_flight = channel.in_flight;
   // Broken first: the queue pair may be gone.
-  if (channel.is_broken() || !in_flight.has_slot() || chain.plain_room == 0 ||
+  if (channel.is_broken() || in_flight.slots.full() || chain.plain_room == 0 ||
       (is_receive && channel.has_pool)) [[unlikely]]
     return {};
   verbs::QueuePairHandle const& queue_pair = channel.connection.raw();
   if (!verbs::is_plain(queue_pair, plain) || !verbs::may_be_silent(queue_pair, operation))
       [[unlikely]]
     return {};
-  Slot& slot = in_flight.next();
-  SlotId const id = in_flight.next_id();
+  Slot& slot = in_flight.slots.next();
+  SlotId const id = in_flight.slots.next_id();
   if (!id.is_valid()) __builtin_unreachable();  // so that callers need not look at it
   bool const is_copied = keeping == Keeping::copies ? verbs::is_copied(queue_pair, plain)
                                                     : verbs::is_copied_ahead(queue_pair, plain);
@@ -244,10 +234,10 @@ template <Batching::Keeping keeping, Held held, class Work>
     return true;
 }
 
-template <Held held, class Work, class... Peer>
+template <Held held, class Work>
 [[gnu::always_inline]] inline Batching::Added<held> Batching::add(
     Batch& batch, verbs::RegionState* region, std::size_t offset, std::size_t length,
-    char const* file, unsigned line, Peer const&... peer) noexcept {
+    char const* file, unsigned line, verbs::PeerPart<Work> peer) noexcept {
   constexpr auto keeping = verbs::may_be_copied<Work> ? Keeping::copies : Keeping::lends;
   ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
   if (state != nullptr && state->is_free() &&
@@ -255,21 +245,21 @@ template <Held held, class Work, class... Peer>
                                      region->ledger.allows_reading_at_once()))) [[likely]] {
     ChannelState::Use const use{*state, ChannelState::Use::Free{}};
     auto const added = add_at_once<keeping, held, Work>(
-        *state, batch, {{region, {offset, length}}, &peer...}, {file, line});
+        *state, batch, {{region, {offset, length}}, peer}, {file, line});
     if (added != 0) [[likely]]
       return added;
   }
-  return add_otherwise<held, Work>(batch, region, offset, length, file, line, peer...);
+  return add_otherwise<held, Work>(batch, region, offset, length, file, line, peer);
 }
 
-template <Held held, class Work, class... Peer>
+template <Held held, class Work>
 [[gnu::noinline]] Batching::Added<held> Batching::add_otherwise(
     Batch& batch, verbs::RegionState* region, std::size_t offset, std::size_t length,
-    char const* file, unsigned line, Peer const&... peer) noexcept {
+    char const* file, unsigned line, verbs::PeerPart<Work> peer) noexcept {
   ChannelState* const state = batch.scope_ != nullptr ? batch.scope_->channel : nullptr;
   if (state == nullptr) return {};
   ChannelState::Use const use{*state};
-  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
+  verbs::Plain<Work> const plain{{region, {offset, length}}, peer};
   Chain& chain = verbs::chain_in(batch.storage_);
   if (chain.plain_room > 0 ||
       verbs::find_plain_room(chain, state->send_depth, most_receives(*state))) {
@@ -277,46 +267,45 @@ template <Held held, class Work, class... Peer>
     if (added != 0) return added;
   }
   SlotId const id =
-      add_general(*state, chain, plain.work(), *batch.scope_, held, Deadline::never(), file, line);
+      add_or_note(*state, chain, plain.work(), *batch.scope_, held, Deadline::never(), file, line);
   if constexpr (held == Held::yes)
     return id.value;
   else
     return id.is_valid();
 }
 
-template <class Work, class... Peer>
-std::uint64_t BatchCalls<Work, Peer...>::add(Batch& batch, verbs::RegionState* region,
-                                             std::size_t offset, std::size_t length,
-                                             char const* file, unsigned line,
-                                             Peer const&... peer) noexcept {
-  return Batching::add<Held::yes, Work>(batch, region, offset, length, file, line, peer...);
+template <class Work>
+std::uint64_t BatchCalls<Work>::add(Batch& batch, verbs::RegionState* region, std::size_t offset,
+                                    std::size_t length, char const* file, unsigned line,
+                                    verbs::PeerPart<Work> peer) noexcept {
+  return Batching::add<Held::yes, Work>(batch, region, offset, length, file, line, peer);
 }
 
-template <class Work, class... Peer>
-std::uint64_t BatchCalls<Work, Peer...>::add_any(Batch& batch, Work const& work, Deadline deadline,
-                                                 SourceLine where) noexcept {
+template <class Work>
+std::uint64_t BatchCalls<Work>::add_any(Batch& batch, Work const& work, Deadline deadline,
+                                        SourceLine where) noexcept {
   return Batching::add_any<Held::yes>(batch, work, deadline, where).value;
 }
 
-template <class Work, class... Peer>
-bool BatchCalls<Work, Peer...>::add_unheld(Batch& batch, verbs::RegionState* region,
-                                           std::size_t offset, std::size_t length, char const* file,
-                                           unsigned line, Peer const&... peer) noexcept {
-  return Batching::add<Held::no, Work>(batch, region, offset, length, file, line, peer...);
+template <class Work>
+bool BatchCalls<Work>::add_unheld(Batch& batch, verbs::RegionState* region, std::size_t offset,
+                                  std::size_t length, char const* file, unsigned line,
+                                  verbs::PeerPart<Work> peer) noexcept {
+  return Batching::add<Held::no, Work>(batch, region, offset, length, file, line, peer);
 }
 
-template <class Work, class... Peer>
-bool BatchCalls<Work, Peer...>::add_any_unheld(Batch& batch, Work const& work, Deadline deadline,
-                                               SourceLine where) noexcept {
+template <class Work>
+bool BatchCalls<Work>::add_any_unheld(Batch& batch, Work const& work, Deadline deadline,
+                                      SourceLine where) noexcept {
   return Batching::add_any<Held::no>(batch, work, deadline, where).is_valid();
 }
 
 template struct BatchCalls<Send>;
 template struct BatchCalls<Receive>;
-template struct BatchCalls<Write, RemoteSlice>;
-template struct BatchCalls<Read, RemoteSlice>;
-template struct BatchCalls<Atomic, AtomicChange>;
-template struct BatchCalls<AddressedSend, Destination>;
+template struct BatchCalls<Write>;
+template struct BatchCalls<Read>;
+template struct BatchCalls<Atomic>;
+template struct BatchCalls<AddressedSend>;
 
 }  // namespace channel
 

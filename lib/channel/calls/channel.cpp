@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Blocking calls: one post, one wait, and an abort if the wait gives up. The thread of the channel.
-#include <channel/work/posting_again.hpp>
+#include <channel/work/post.hpp>
 #include <channel/work/waiting.hpp>
 #include <lend/channel/channel.hpp>
 
@@ -18,38 +18,33 @@ namespace {
 
 /// Waits for posted blocking work, which is aborted where the wait gives up. The poll after its
 /// post brought `entries`.
-[[nodiscard, gnu::cold, gnu::noinline]] WorkAnswer wait_or_abort(
-    ChannelState& channel, SlotId id, verbs::PolledCompletions const& entries, int polled,
-    Deadline deadline) noexcept {
+[[nodiscard, gnu::cold, gnu::noinline]] WorkAnswer wait_or_abort(ChannelState& channel, SlotId id,
+                                                                 verbs::PolledCompletions& entries,
+                                                                 int polled,
+                                                                 Deadline deadline) noexcept {
   auto const answer = wait_longer(channel, id, entries, polled, deadline);
   return answer.state() == WorkAnswer::State::unknown ? abort_and_ask(channel, id, deadline)
                                                       : answer;
 }
 
-/// The same of work that was not posted at once, or not the plain way.
-template <class Work>
-[[nodiscard, gnu::cold, gnu::noinline]] WorkAnswer run_after(SlotId tried, ChannelState& channel,
-                                                             Work const& work, Deadline deadline,
-                                                             char const* file,
-                                                             unsigned line) noexcept {
-  SlotId const id = post_after<Lending::lends, Room::may_be_waited_for>(
-      tried, channel, work, channel.unscoped, deadline, file, line);
+/// The same of work that was posted the general way, if it was.
+[[nodiscard, gnu::cold, gnu::noinline]] WorkAnswer wait_after_post(ChannelState& channel, SlotId id,
+                                                                   Deadline deadline) noexcept {
   if (!id.is_valid()) return WorkAnswer{WorkAnswer::State::failed};
   verbs::PolledCompletions entries;
   int const polled = entries.poll(channel.raw_completions, verbs::poll_batch);
   return wait_or_abort(channel, id, entries, polled, deadline);
 }
 
-/// One post of prepared work, and one wait.
+/// One post of plain work, and one wait.
 template <class Work>
-[[nodiscard, gnu::always_inline]] inline WorkAnswer run_prepared(verbs::Form<Work>& form,
-                                                                 ChannelState& channel,
-                                                                 verbs::PeerPart<Work> const* peer,
-                                                                 Prepared prepared,
-                                                                 Deadline deadline) noexcept {
-  ScopeRecord& scope = channel.unscoped;
-  return post_prepared<Lending::lends>(
-      form, channel, scope, peer, prepared,
+[[nodiscard, gnu::always_inline]] inline WorkAnswer run_plain(ChannelState& channel,
+                                                              verbs::Plain<Work> plain,
+                                                              Deadline deadline, char const* file,
+                                                              unsigned line) noexcept {
+  auto& form = form_of<Work>(channel);
+  return channel::post<Lending::lends, Room::is_waited_for>(
+      form, channel, plain, channel.unscoped, deadline, file, line,
       [&](Slot& slot, SlotId id) LEND_INLINED {
         InFlight& in_flight = channel.in_flight;
         constexpr Operation operation = verbs::operation_of<Work>;
@@ -60,9 +55,9 @@ template <class Work>
           in_flight.observed.post<operation>(slot);
         }
         verbs::PolledCompletions entries;
-        int polled = 0;
-        if (!finds_only(channel, id, entries, polled)) [[unlikely]] {
-          open<true>(form, channel, scope, slot, id, peer);
+        int const polled = entries.poll(channel.raw_completions, verbs::poll_batch);
+        if (polled != 1 || !is_success_of(channel, id, entries[0])) [[unlikely]] {
+          open<true>(form, channel, channel.unscoped, slot, id, plain.peer);
           return wait_or_abort(channel, id, entries, polled, deadline);
         }
         in_flight.observed.probe_success(slot, operation);
@@ -71,62 +66,40 @@ template <class Work>
         in_flight.skip(slot);
         return answer_of(channel, entries[0], operation, form.entry.length);
       },
-      [&](Work const& work, SourceLine where)
-          LEND_INLINED { return run_after({}, channel, work, deadline, where.file, where.line); });
-}
-
-/// ChannelCalls::run() of what is not so simple; see post_otherwise() of a scope.
-template <class Work, class... Peer>
-[[gnu::noinline]] WorkAnswer run_otherwise(Channel& channel, verbs::RegionState* region,
-                                           std::size_t offset, std::size_t length, char const* file,
-                                           unsigned line, Peer const&... peer) noexcept {
-  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
-  return ChannelCalls<Work, Peer...>::run_any(channel, plain.work(), Deadline::never(),
-                                              {file, line});
+      [&](SlotId id) LEND_INLINED { return wait_after_post(channel, id, deadline); });
 }
 
 }  // namespace
 
-template <class Work, class... Peer>
-WorkAnswer ChannelCalls<Work, Peer...>::run(Channel& channel, verbs::RegionState* region,
-                                            std::size_t offset, std::size_t length,
-                                            char const* file, unsigned line,
-                                            Peer const&... peer) noexcept {
+template <class Work>
+WorkAnswer ChannelCalls<Work>::run(Channel& channel, verbs::RegionState* region, std::size_t offset,
+                                   std::size_t length, char const* file, unsigned line,
+                                   verbs::PeerPart<Work> peer) noexcept {
   ChannelState& state = ChannelState::of(channel);
-  if (state.is_free()) [[likely]] {
-    ChannelState::Use const use{state, ChannelState::Use::Free{}};
-    auto& form = form_of<Work>(state);
-    verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
-    Prepared prepared;
-    if (prepare<Lending::lends>(prepared, form, state, plain, file, line)) [[likely]]
-      return run_prepared(form, state, plain.peer, prepared, Deadline::never());
-  }
-  return run_otherwise<Work>(channel, region, offset, length, file, line, peer...);
+  ChannelState::Use const use{state};
+  verbs::Plain<Work> const plain{{region, {offset, length}}, peer};
+  return run_plain(state, plain, Deadline::never(), file, line);
 }
 
-template <class Work, class... Peer>
-WorkAnswer ChannelCalls<Work, Peer...>::run_any(Channel& channel, Work const& work,
-                                                Deadline deadline, SourceLine where) noexcept {
+template <class Work>
+WorkAnswer ChannelCalls<Work>::run_any(Channel& channel, Work const& work, Deadline deadline,
+                                       SourceLine where) noexcept {
   ChannelState& state = ChannelState::of(channel);
   ChannelState::Use const use{state};
   auto const [file, line] = where;
-  if (verbs::may_be_plain(work)) {
-    auto& form = form_of<Work>(state);
-    auto const plain = verbs::plain_of(work);
-    Prepared prepared;
-    if (prepare<Lending::lends>(prepared, form, state, plain, file, line)) [[likely]]
-      return run_prepared(form, state, plain.peer, prepared, deadline);
-  }
-  SlotId const tried = post_general<Lending::lends>(state, work, state.unscoped, file, line);
-  return run_after(tried, state, work, deadline, file, line);
+  if (verbs::may_be_plain(work))
+    return run_plain(state, verbs::plain_of(work), deadline, file, line);
+  SlotId const id = channel::post<Lending::lends, Room::is_waited_for>(state, work, state.unscoped,
+                                                                       deadline, where);
+  return wait_after_post(state, id, deadline);
 }
 
 template struct ChannelCalls<Send>;
 template struct ChannelCalls<Receive>;
-template struct ChannelCalls<Write, RemoteSlice>;
-template struct ChannelCalls<Read, RemoteSlice>;
-template struct ChannelCalls<Atomic, AtomicChange>;
-template struct ChannelCalls<AddressedSend, Destination>;
+template struct ChannelCalls<Write>;
+template struct ChannelCalls<Read>;
+template struct ChannelCalls<Atomic>;
+template struct ChannelCalls<AddressedSend>;
 
 }  // namespace channel
 

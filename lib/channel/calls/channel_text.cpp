@@ -35,13 +35,14 @@ std::string text_of(ChannelState const& channel) {
                              "queue pair " +
                                  std::to_string(connection.peer().queue_pair_number.value()) +
                                  " at " + address_of(connection.peer()));
-  text += "; " + used(channel.in_flight.outstanding(Operation::send), channel.send_depth, "sends") +
+  text += "; " +
+          used(channel.in_flight.room.outstanding(Operation::send), channel.send_depth, "sends") +
           " and ";
   if (channel.has_pool)
     text += "the receives of a pool";
   else
-    text +=
-        used(channel.in_flight.outstanding(Operation::receive), channel.receive_depth, "receives");
+    text += used(channel.in_flight.room.outstanding(Operation::receive), channel.receive_depth,
+                 "receives");
   text += " outstanding; ";
   if (channel.inline_bytes != 0)
     text += "sends of up to " + std::to_string(channel.inline_bytes) + " bytes are copied; ";

@@ -30,7 +30,7 @@ Result<bool> Channel::arm() noexcept {
   ChannelState& state = ChannelState::of(*this);
   ChannelState::Use const use{state};
   if (state.news.has_any()) return false;
-  state.look_at_events();
+  state.losses.look_at_events();
   state.progress.take_events();
   if (!state.progress.arm())
     return Error{Errc::system_failed,
@@ -56,7 +56,7 @@ Result<int> Channel::descriptor() const noexcept {
 Deadline Channel::look_again() const noexcept {
   ChannelState& state = ChannelState::of(*this);
   ChannelState::Use const use{state};
-  return state.look_again();
+  return state.losses.look_again();
 }
 
 }  // namespace lend

@@ -2,7 +2,6 @@
 // Writes and reads of parts: as many requests as they take, and the handle of the last. The thread
 // of the channel.
 #include <channel/state/channel_state.hpp>
-#include <channel/work/posting_again.hpp>
 #include <lend/channel/parts.hpp>
 #include <verbs/memory/pieces.hpp>
 

@@ -14,7 +14,7 @@ constexpr WorkAnswer of_no_channel{WorkAnswer::State::failed};
 // A call of its own: to drop a handle of outstanding work, as batches do, then takes no frame.
 [[gnu::noinline]] void drop_general(ChannelState& channel, SlotId id) noexcept {
   ChannelState::Use const use{channel};
-  if (!channel.in_flight.drop_handle(id)) channel.in_flight.drop_finished(id);
+  if (!channel.in_flight.slots.drop_handle(id)) channel.in_flight.slots.drop_finished(id);
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ void HandleCalls::drop(ChannelReference channel, std::uint64_t id) noexcept {
   bool is_dropped = false;
   {
     ChannelState::Use const use{*state, ChannelState::Use::Free{}};
-    is_dropped = state->in_flight.drop_handle(SlotId{id});
+    is_dropped = state->in_flight.slots.drop_handle(SlotId{id});
   }
   if (!is_dropped) drop_general(*state, SlotId{id});
 }

@@ -5,7 +5,7 @@
 #include <channel/work/batching.hpp>
 #include <channel/work/drain.hpp>
 #include <channel/work/lending.hpp>
-#include <channel/work/posting_again.hpp>
+#include <channel/work/post.hpp>
 #include <lend/channel/channel.hpp>
 #include <lend/channel/polling_scope.hpp>
 
@@ -35,13 +35,13 @@ bool ends_at_once(channel::ScopeRecord& scope) noexcept {
     return false;
   ChannelState::Use const use{*state, ChannelState::Use::Free{}};
   if (scope.outstanding > 0) {
-    if (state->datagrams != nullptr && state->in_flight.outstanding(Operation::receive) > 0)
+    if (state->datagrams != nullptr && state->in_flight.room.outstanding(Operation::receive) > 0)
       return false;  // they are recalled
     // Mostly all of it is over by now; a failure of this poll shows again later.
     static_cast<void>(state->progress.poll());
     if (scope.outstanding > 0 || state->is_broken()) return false;
   }
-  state->in_flight.retire_handles_of(scope);
+  state->in_flight.slots.retire_handles_of(scope);
   if (!scope.failures.empty() || scope.has_lost_failure) [[unlikely]]
     return false;
   scope.leave();
@@ -66,7 +66,7 @@ PollingScope::PollingScope(Channel& channel) noexcept
 
 PollingScope::~PollingScope() {
   if (!ended_ || record().batches != nullptr) end_unpolled();
-  record().as_open.leave();
+  // No list has it: it left at its end, or its channel let go of it.
   if (record().owns_memory()) [[unlikely]]
     destroy(record());
 }
@@ -114,82 +114,48 @@ PollingScope& PollingScope::drain_until(Deadline deadline) noexcept {
 
 namespace channel {
 
-namespace {
-
-template <Room room, class Work>
-[[nodiscard]] std::uint64_t post_in(ChannelState& channel, ScopeRecord& scope, Work const& work,
-                                    Deadline deadline, SourceLine where) noexcept {
-  ChannelState::Use const use{channel};
-  SlotId const tried = try_to_post<Lending::lends>(channel, work, scope, where);
-  if (tried.is_valid()) [[likely]]
-    return tried.value;
-  return post_after<Lending::lends, room>(tried, channel, work, scope, deadline, where.file,
-                                          where.line)
+template <class Work>
+std::uint64_t ScopeCalls<Work>::post(PollingScope& scope, verbs::RegionState* region,
+                                     std::size_t offset, std::size_t length, char const* file,
+                                     unsigned line, verbs::PeerPart<Work> peer) noexcept {
+  ChannelState* const state = scope.record().channel;
+  if (state == nullptr) [[unlikely]]
+    return 0;
+  ChannelState::Use const use{*state};
+  verbs::Plain<Work> const plain{{region, {offset, length}}, peer};
+  return channel::post<Lending::lends, Room::is_waited_for>(*state, plain, scope.record(),
+                                                            Deadline::never(), file, line)
       .value;
 }
 
-/// ScopeCalls::post() of what is not so simple. With its arguments, so that to call this is one
-/// jump and keeps none of them.
-template <class Work, class... Peer>
-[[gnu::noinline]] std::uint64_t post_otherwise(PollingScope& scope, verbs::RegionState* region,
-                                               std::size_t offset, std::size_t length,
-                                               char const* file, unsigned line,
-                                               Peer const&... peer) noexcept {
-  verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
-  return ScopeCalls<Work, Peer...>::post_any(scope, plain.work(), Deadline::never(), {file, line});
-}
-
-}  // namespace
-
-template <class Work, class... Peer>
-std::uint64_t ScopeCalls<Work, Peer...>::post(PollingScope& scope, verbs::RegionState* region,
-                                              std::size_t offset, std::size_t length,
-                                              char const* file, unsigned line,
-                                              Peer const&... peer) noexcept {
-  ChannelState* const state = scope.record().channel;
-  if (state != nullptr && state->is_free()) [[likely]] {
-    ChannelState::Use const use{*state, ChannelState::Use::Free{}};
-    auto& form = form_of<Work>(*state);
-    verbs::Plain<Work> const plain{{region, {offset, length}}, &peer...};
-    Prepared prepared;
-    if (prepare<Lending::lends>(prepared, form, *state, plain, file, line)) [[likely]]
-      return post_prepared<Lending::lends>(
-          form, *state, scope.record(), plain.peer, prepared,
-          [&](Slot& slot, SlotId id) LEND_INLINED {
-            open(form, *state, scope.record(), slot, id, plain.peer);
-            return id.value;
-          },
-          [&](Work const& work, SourceLine where) LEND_INLINED {
-            return post_after<Lending::lends, Room::may_be_waited_for>(
-                       {}, *state, work, scope.record(), Deadline::never(), where.file, where.line)
-                .value;
-          });
-  }
-  return post_otherwise<Work>(scope, region, offset, length, file, line, peer...);
-}
-
-template <class Work, class... Peer>
-std::uint64_t ScopeCalls<Work, Peer...>::post_any(PollingScope& scope, Work const& work,
-                                                  Deadline deadline, SourceLine where) noexcept {
+template <class Work>
+std::uint64_t ScopeCalls<Work>::post_any(PollingScope& scope, Work const& work, Deadline deadline,
+                                         SourceLine where) noexcept {
   ChannelState* const state = scope.record().channel;
   if (state == nullptr) return 0;
-  return post_in<Room::may_be_waited_for>(*state, scope.record(), work, deadline, where);
+  ChannelState::Use const use{*state};
+  return channel::post<Lending::lends, Room::is_waited_for>(*state, work, scope.record(), deadline,
+                                                            where)
+      .value;
 }
 
-template <class Work, class... Peer>
-std::uint64_t ScopeCalls<Work, Peer...>::try_post(PollingScope& scope, Work const& work,
-                                                  SourceLine where) noexcept {
+template <class Work>
+std::uint64_t ScopeCalls<Work>::try_post(PollingScope& scope, Work const& work,
+                                         SourceLine where) noexcept {
   ChannelState* const state = scope.record().channel;
   if (state == nullptr) return 0;
-  return post_in<Room::is_there_now>(*state, scope.record(), work, Deadline::never(), where);
+  ChannelState::Use const use{*state};
+  return channel::post<Lending::lends, Room::is_polled_for_once>(*state, work, scope.record(),
+                                                                 Deadline::never(), where)
+      .value;
 }
 
 template struct ScopeCalls<Send>;
 template struct ScopeCalls<Receive>;
-template struct ScopeCalls<Write, RemoteSlice>;
-template struct ScopeCalls<Read, RemoteSlice>;
-template struct ScopeCalls<Atomic, AtomicChange>;
-template struct ScopeCalls<AddressedSend, Destination>;
+template struct ScopeCalls<Write>;
+template struct ScopeCalls<Read>;
+template struct ScopeCalls<Atomic>;
+template struct ScopeCalls<AddressedSend>;
 template struct ScopeCalls<RoomReceive>;
 
 }  // namespace channel

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // From a prepared channel to a connected one. One thread at a time.
 #include <channel/state/channel_state.hpp>
-#include <channel/work/posting_again.hpp>
+#include <channel/work/general_post.hpp>
 #include <lend/channel/prepared_channel.hpp>
 
 #include <new>
@@ -69,10 +69,10 @@ Result<PendingWork> PreparedChannel::post_receive(Receive const& work, SourceLin
     return Error{Errc::invalid_argument,
                  "the queue pair was taken by take_queue_pair(); post receives before that, "
                  "or on the channel once it is adopted"};
-  base::SlotId const id =
-      channel::try_to_post<channel::Lending::lends>(channel, work, channel.unscoped, where);
-  if (!id.is_valid()) return channel::take_error_of(channel, work, where);
-  return channel.handle_for(id);
+  auto const posted =
+      channel::try_once<channel::Lending::lends>(channel, work, channel.unscoped, where);
+  if (!posted.has_value()) return channel::error_of(channel, work, posted.error(), where);
+  return channel.handle_for(posted.value());
 }
 
 Result<Channel> PreparedChannel::handshake(Endpoint const& peer) && {

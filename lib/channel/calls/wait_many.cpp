@@ -59,12 +59,12 @@ Result<bool> poll_or_pause(ChannelState& channel, channel::Waiter& waiter,
   channel::SetState* const set = channel.progress.set();
   if (set == nullptr) return channel.poll_or_pause(waiter, deadline);
   bool const goes_on = set->poll_or_pause(waiter, deadline);
-  if (channel.losses == nullptr) return goes_on;
+  if (!channel.losses.has_source()) return goes_on;
   for (PendingWork const& work : works)
     if (ChannelState* const own = HandleAccess::channel_of(work);
         own != nullptr && HandleAccess::is_pending(work) &&
         (!waiter.is_spinning() || own->watch.counts_empty_poll()))
-      own->look_for_losses(waiter);
+      own->losses.look_for_losses(waiter);
   return goes_on;
 }
 

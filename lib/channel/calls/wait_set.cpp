@@ -36,14 +36,14 @@ Result<std::span<Ready>> WaitSet::wait(std::span<Ready> into, Deadline deadline)
   return state_->wait(into, deadline);
 }
 int WaitSet::descriptor() const noexcept {
-  return state().descriptor();
+  return state().descriptors.epoll();
 }
 Result<bool> WaitSet::arm() noexcept {
   SetState::Use const use{state()};
   return state_->arm_for_program();
 }
 void WaitSet::wake() noexcept {
-  state().wake();
+  state().descriptors.wake();
 }
 
 namespace channel {
@@ -58,7 +58,7 @@ bool SetCalls::is_of_set(PendingWork const& work, int descriptor) noexcept {
   ChannelState const* const own = HandleAccess::channel_of(work);
   if (own == nullptr || !HandleAccess::is_pending(work)) return true;
   SetState const* const set = own->progress.set();
-  return set != nullptr && set->descriptor() == descriptor;
+  return set != nullptr && set->descriptors.epoll() == descriptor;
 }
 bool SetCalls::may_be_over(PendingWork const& work) noexcept {
   return !HandleAccess::is_pending(work) || HandleAccess::is_worth_a_poll(work);

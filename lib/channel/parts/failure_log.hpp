@@ -28,8 +28,6 @@ class FailureLog {
   [[nodiscard]] Error const& last_error() const noexcept { return last_error_; }
   [[nodiscard]] Error take_last_error() noexcept { return std::exchange(last_error_, Error{}); }
   void set_last_error(Error error) noexcept { last_error_ = std::move(error); }
-  /// The place for the ledger's conflict of loans.
-  [[nodiscard]] Error& place_of_last_error() noexcept { return last_error_; }
 
   // ---- the first cause ----
 

@@ -25,7 +25,7 @@ namespace lend::channel {
 }
 
 /// Called while no call of the program is inside a channel of the set, as calls of the program are:
-/// it may poll the set and end channels, by ChannelState::end_by_loss().
+/// it may poll the set and end channels, by LossDetection::end_by_loss().
 class LossSource {
  public:
   /// Between two polls of a wait of the channel with that tag: whether it waits for what will not

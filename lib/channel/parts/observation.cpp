@@ -103,7 +103,7 @@ void Observation::begin(std::shared_ptr<observe::Observer> observer, bool is_alo
 
 void Observation::note_most(Operation operation) noexcept {
   room_.note_most(operation);
-  observer_->note_outstanding(operation, room_.taken(operation));
+  observer_->note_outstanding(operation, room_.outstanding(operation));
 }
 
 void Observation::post_any(Slot& slot, bool is_message) noexcept {

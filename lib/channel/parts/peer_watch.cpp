@@ -15,10 +15,10 @@ constexpr std::chrono::milliseconds explanation_bound{200};
 
 }  // namespace
 
-PeerWatch::PeerWatch(Connection& connection, InFlight const& in_flight, FailureLog const& failures,
+PeerWatch::PeerWatch(Connection& connection, QueueRoom const& room, FailureLog const& failures,
                      std::chrono::nanoseconds keep_alive, bool has_pool) noexcept
     : connection_{connection},
-      in_flight_{in_flight},
+      room_{room},
       failures_{failures},
       has_pool_{has_pool},
       interval_{keep_alive},
@@ -75,9 +75,8 @@ Finding PeerWatch::ask_manager() noexcept {
 
 bool PeerWatch::is_question_wanted() const noexcept {
   // Work in the send queue detects a lost peer by itself.
-  bool const awaits_any =
-      has_pool_ || awaits_beside || in_flight_.outstanding(Operation::receive) > 0;
-  bool const is_needed = awaits_any && in_flight_.outstanding(Operation::send) == 0;
+  bool const awaits_any = has_pool_ || awaits_beside || room_.outstanding(Operation::receive) > 0;
+  bool const is_needed = awaits_any && room_.outstanding(Operation::send) == 0;
   return is_needed && failures_.first_cause() == nullptr && connection_.is_connected() &&
          !is_asking_;
 }

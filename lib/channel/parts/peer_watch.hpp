@@ -5,7 +5,7 @@
 
 #include <channel/parts/connection.hpp>
 #include <channel/parts/failure_log.hpp>
-#include <channel/parts/in_flight.hpp>
+#include <channel/parts/queue_room.hpp>
 #include <channel/parts/waiter.hpp>
 #include <lend/base/deadline.hpp>
 
@@ -26,7 +26,7 @@ class PeerWatch {
   /// The work request's id of a keep-alive. No slot has it: see SlotId.
   static constexpr std::uint64_t probe_id = 0;
 
-  PeerWatch(Connection& connection, InFlight const& in_flight, FailureLog const& failures,
+  PeerWatch(Connection& connection, QueueRoom const& room, FailureLog const& failures,
             std::chrono::nanoseconds keep_alive, bool has_pool) noexcept;
 
   bool awaits_beside = false;  ///< a wait is for what comes without a receive
@@ -81,7 +81,7 @@ class PeerWatch {
   [[nodiscard]] Finding ask_peer_if_due(Deadline& look_again) noexcept;
 
   Connection& connection_;
-  InFlight const& in_flight_;
+  QueueRoom const& room_;
   FailureLog const& failures_;
   bool const has_pool_;  // where messages are always expected
   bool is_watched_ = false;

@@ -25,10 +25,10 @@ class QueueRoom {
     auto const queue = queue_of(operation);
     return taken_[queue] < most_[queue];
   }
-  [[nodiscard]] std::uint32_t taken(Operation operation) const noexcept {
+  [[nodiscard]] std::uint32_t outstanding(Operation operation) const noexcept {
     return taken_[queue_of(operation)];
   }
-  [[nodiscard]] std::uint32_t taken() const noexcept { return taken_[0] + taken_[1]; }
+  [[nodiscard]] std::uint32_t outstanding() const noexcept { return taken_[0] + taken_[1]; }
 
   void take(Operation operation, std::uint32_t count) noexcept {
     taken_[queue_of(operation)] += count;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Creates a channel's parts, breaks the channel, and describes failed work. One thread at a time.
-#include <base/error_access.hpp>
+// Creates a channel's parts, and hands them completions. One thread at a time.
+#include <channel/state/breaking.hpp>
 #include <channel/state/channel_state.hpp>
 #include <channel/state/ending.hpp>
 #include <channel/state/pool_state.hpp>
@@ -43,9 +43,9 @@ ChannelState::ChannelState(ProtectionDomain const& domain, std::shared_ptr<Progr
       in_flight{options.queue_pair.send_depth, options.queue_pair.receive_depth,
                 std::max(connection.raw().elements, connection.raw().receive_elements), failures},
       datagrams{connection.is_for_datagrams()
-                    ? std::make_unique<DatagramState>(in_flight.slot_count())
+                    ? std::make_unique<DatagramState>(in_flight.slots.capacity())
                     : nullptr},
-      watch{connection, in_flight, failures,
+      watch{connection, in_flight.room, failures,
             // On iWARP a write completes once it is sent, which says nothing about the peer.
             connection.raw().domain->context->is_iwarp()
                 ? std::chrono::nanoseconds{0}
@@ -119,7 +119,7 @@ ChannelState::~ChannelState() {
   if (origin_.is_inherited()) {
     if (reference_.anchor != nullptr) leave_anchor(reference_.anchor);
     end_scopes();
-    in_flight.leak_loans();
+    in_flight.rows.leak();
     return;
   }
   Use const use{*this};
@@ -180,7 +180,7 @@ Result<PreparedChannel> ChannelState::prepare_again() {
 Result<std::uint32_t> ChannelState::poll() noexcept {
   int const count = progress.poll();
   if (count < 0) [[unlikely]]
-    return poll_failure(count);
+    return poll_failure(*this, count);
   if (count == 0) count_empty_poll();
   return static_cast<std::uint32_t>(count);
 }
@@ -195,34 +195,8 @@ Result<bool> ChannelState::poll_or_pause(Waiter& waiter, Deadline deadline) noex
 
 Result<bool> ChannelState::poll_for_news() noexcept {
   LEND_TRY(count, poll());
-  if (count == 0) look_now();
+  if (count == 0) losses.look_now();
   return news.take();
-}
-
-void ChannelState::look_now() noexcept {
-  if (watch.is_time_to_look()) act_on(watch.look());
-  // Not every device brings back all of it of itself.
-  bool const has_work = in_flight.outstanding() > 0;
-  if (is_broken() && has_work) Ending{*this}.hurry_abort();
-  if (!watch.is_timed() && !(is_broken() && has_work)) as_looked_after.leave();
-}
-
-void ChannelState::hear_manager() noexcept {
-  act_on(watch.ask_manager());
-  // Whatever else is said of a connection that has ended would wake the set for nothing.
-  if (is_broken() && !failures.is_unexplained()) hear_no_more();
-}
-
-void ChannelState::hear_no_more() noexcept {
-  if (!watch.is_heard()) return;
-  watch.hear_no_more();
-  progress.set()->hear_no_more(connection.raw().keeper->descriptor());
-}
-
-Deadline ChannelState::look_again() const noexcept {
-  Deadline const look = watch.next_look();
-  bool const is_aborting = is_broken() && abort_until && in_flight.outstanding() > 0;
-  return is_aborting ? sooner(look, *abort_until) : look;
 }
 
 [[gnu::cold]] std::uint32_t ChannelState::note_returned(std::uint32_t key) noexcept {
@@ -242,149 +216,16 @@ Deadline ChannelState::look_again() const noexcept {
 
 [[gnu::cold]] void ChannelState::complete_unusual(SlotId id,
                                                   verbs::CompletionEntry entry) noexcept {
-  if (Slot* const slot = in_flight.find(id)) {
+  if (Slot* const slot = in_flight.slots.find(id)) {
     if (slot->is_datagram && datagrams->takes_back(entry)) return;
-    return fail(id, *slot, entry.failure());
+    return fail(*this, id, *slot, entry.failure());
   }
   LEND_ASSERT(id.value == PeerWatch::probe_id);
   std::optional<FailedWork> failed;
   if (entry.has_failed()) failed = entry.failure();
   // One that was only flushed says no more than what flushed it.
   if (failed && failed->status != WorkStatus::flushed) in_flight.observed.note_unanswered(*failed);
-  act_on(watch.keep_alive_ended(failed ? &*failed : nullptr));
-}
-
-void ChannelState::act_on(Finding const& found) noexcept {
-  if (!found) return;
-  break_with(*found);
-  Ending{*this}.start_abort();  // waits and drains finish it
-}
-
-void ChannelState::look_at_events() noexcept {
-  connection.read_events();
-  static_cast<void>(break_if_reported());
-}
-
-bool ChannelState::break_if_reported() noexcept {
-  if (!failures.lacks_cause()) return false;
-  auto const reported = connection.reported();
-  act_on(reported);
-  return reported.has_value();
-}
-
-bool ChannelState::learn_reason(Deadline deadline) noexcept {
-  if (!learn_reason_of_flush(deadline)) return false;
-  if (is_broken()) tell_of_end(*failures.first_cause());
-  return true;
-}
-
-bool ChannelState::learn_reason_of_flush(Deadline deadline) noexcept {
-  if (failures.is_unexplained()) look_at_events();
-  if (!watch.may_be_explained()) return true;
-  auto const reason = watch.explanation(deadline);
-  if (reason) break_with(*reason);
-  return reason || watch.has_waited_for_explanation();
-}
-
-// ---- failures ----
-
-void ChannelState::break_with(Error const& cause) noexcept {
-  in_flight.close();
-  if (!is_broken()) in_flight.observed.note_break();
-  failures.add_cause(failures.lacks_cause() ? in_flight.observed.with_events(cause) : cause);
-  progress.note_news(*this);
-  progress.look_after(*this);  // until its work is back
-}
-
-void ChannelState::break_for_own(Error const& reason) noexcept {
-  in_flight.close();
-  if (is_broken()) return;
-  in_flight.observed.note_break();
-  failures.add_own_cause(in_flight.observed.with_events(reason));
-}
-
-[[gnu::cold]] void ChannelState::fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept {
-  bool const was_broken = is_broken();
-  // A queue pair that a request of the peer broke flushes, and an event says why.
-  if (!was_broken && failed.status == WorkStatus::flushed) look_at_events();
-  in_flight.succeed_before(slot);  // they complete in order
-  if (!in_flight.is_marker(slot)) in_flight.observed.probe_failure(slot, failed.status);
-  in_flight.observed.fail(slot, failed.status);
-  Error failure = failure_of(id, slot, failed);  // while its loans have the source line
-  if (!was_broken) failure = in_flight.observed.with_events(failure);
-  if (connection.kept() != nullptr) {
-    in_flight.keep_loans(slot);
-  } else {
-    if (is_broken() && failed.status == WorkStatus::flushed && !in_flight.is_marker(slot))
-      base::ErrorAccess::count_flushed(*failures.first_cause());
-    break_with(failure);
-  }
-  in_flight.fail(id, slot, failure);
-  // SoftRoCE does not flush a receive that was posted after the failure and before it was seen.
-  // Source: kernel drivers/infiniband/sw/rxe/rxe_verbs.c, rxe_post_recv. If the device refuses, the
-  // drain retries.
-  if (!was_broken) Ending{*this}.start_abort();
-}
-
-[[gnu::cold]] void ChannelState::fail_pooled(FailedWork const& failed,
-                                             std::uint64_t bytes) noexcept {
-  if (failed.status == WorkStatus::flushed) {
-    if (!is_broken()) look_at_events();
-    if (is_broken()) return;
-  }
-  bool const was_broken = is_broken();
-  WorkFailure subject = connection.subject();
-  subject.operation = Operation::receive;
-  subject.bytes = bytes;
-  subject.queue_pair_state = connection.state();
-  subject.status = failed.status;
-  subject.vendor_code = failed.vendor_code;
-  break_with(Error::from_work(subject));
-  if (!was_broken) Ending{*this}.start_abort();
-}
-
-Error ChannelState::failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept {
-  Error const* const cause = failures.first_cause();
-  WorkFailure subject = subject_of(id, slot);
-  if (Error const* const kept = connection.kept())
-    return base::ErrorAccess::about(*kept, subject).with_cause(*cause);
-  // Asking the device is a command for each request, and it flushes in the error state only.
-  // Source: ibv_modify_qp(3); InfiniBand Architecture Specification vol. 1, 10.3.1.
-  subject.queue_pair_state = failed.status == WorkStatus::flushed && connection.is_connected()
-                                 ? QueuePairState::error
-                                 : connection.state();
-  if (failed.status == WorkStatus::flushed && cause != nullptr && *cause == Errc::peer_lost)
-    return base::ErrorAccess::about(*cause, subject);
-  subject.status = failed.status;
-  subject.vendor_code = failed.vendor_code;
-  bool const has_cause = failures.is_cause_of(failed.status);
-  subject.port_is_down = !has_cause && connection.port_is_down();
-  Error const failure = Error::from_work(subject);
-  return has_cause ? failure.with_cause(*cause) : failure;
-}
-
-WorkFailure ChannelState::subject_of(SlotId id, Slot const& slot) const noexcept {
-  WorkFailure subject = connection.subject();
-  subject.operation = slot.work.operation;
-  subject.slot = id.index();
-  subject.bytes = slot.work.bytes;
-  // Work without loans has no source line.
-  if (auto const where = slot.posted_at(); where.file != nullptr) subject.posted_at = where;
-  return subject;
-}
-
-[[gnu::cold]] Error ChannelState::of_this_work(Error const& error, SlotId id,
-                                               Slot const& slot) const noexcept {
-  WorkFailure subject = subject_of(id, slot);
-  subject.queue_pair_state = connection.state();
-  return base::ErrorAccess::about(error, subject);
-}
-
-[[gnu::cold]] Error ChannelState::poll_failure(int result) const noexcept {
-  return verbs::poll_error(
-      progress.queue(), result,
-      "The bytes come back when the work is aborted: at the end of the scope, or of "
-      "a blocking call.");
+  losses.act_on(watch.keep_alive_ended(failed ? &*failed : nullptr));
 }
 
 }  // namespace lend::channel

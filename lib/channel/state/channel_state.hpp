@@ -9,12 +9,12 @@
 #include <channel/parts/failure_log.hpp>
 #include <channel/parts/in_flight.hpp>
 #include <channel/parts/linked_list.hpp>
-#include <channel/parts/loss_source.hpp>
 #include <channel/parts/news.hpp>
 #include <channel/parts/peer_loans.hpp>
 #include <channel/parts/peer_watch.hpp>
 #include <channel/parts/pool_taker.hpp>
 #include <channel/parts/waiter.hpp>
+#include <channel/state/loss_detection.hpp>
 #include <channel/state/progress.hpp>
 #include <lend/base/export.hpp>
 #include <lend/channel/builder.hpp>
@@ -78,7 +78,7 @@ class ChannelState {
   /// Processes a completion of this channel.
   [[gnu::always_inline]] void complete(verbs::CompletionEntry entry) noexcept {
     SlotId const id{entry.id()};
-    if (entry.has_failed() || !in_flight.has_any(id)) [[unlikely]]
+    if (entry.has_failed() || !in_flight.slots.has(id)) [[unlikely]]
       complete_unusual(id, entry);
     else
       succeed(id, entry);
@@ -92,71 +92,21 @@ class ChannelState {
     bool const goes_on = waiter.pause(deadline);
     // At its end, too: an event loop may only ever wait for zero time.
     if (watch.is_on()) [[unlikely]]
-      look_between(waiter);
+      losses.look_between(waiter);
     return goes_on;
   }
   /// After an empty poll: checks the peer every so often.
   void count_empty_poll() noexcept {
     if (watch.counts_empty_poll()) [[unlikely]]
-      look_at_peer();
+      losses.look_at_peer();
   }
-  /// What no completion says, between two polls of the program's.
-  void look_at_peer() noexcept;
-  void look_between(Waiter& waiter) noexcept;
-  /// The same of what the source of losses knows, in waits of several channels, too.
-  void look_for_losses(Waiter const& waiter) noexcept;
-  /// Reads the device's events, and breaks the channel if one concerns it.
-  void look_at_events() noexcept;
-  /// The same with the events that were read. Whether it did so.
-  bool break_if_reported() noexcept;
-  /// Breaks the channel if its watch found a reason.
-  void act_on(Finding const& found) noexcept;
   /// Polls once, and does what is due by the clock. Whether something has happened since the last
   /// call: a completion that no wait took to its handle at once, or the channel broke.
   [[nodiscard]] Result<bool> poll_for_news() noexcept;
-  /// Does what is due by the clock.
-  void look_now() noexcept;
-  /// Its connection manager has an event, which woke its set.
-  void hear_manager() noexcept;
-  /// None of them wakes the set from here on.
-  void hear_no_more() noexcept;
-  /// When to poll although the queue stays empty.
-  [[nodiscard]] Deadline look_again() const noexcept;
-  /// After a flush: looks or waits for its reason, which may come later. False: call again.
-  bool learn_reason(Deadline deadline) noexcept;
-
-  /// Asks `source` from now on, which outlives the channel's connection.
-  void ask_for_losses(channel::LossSource& source) noexcept {
-    losses = &source;
-    watch.look_beside();
-  }
-  /// Breaks the channel and flushes its work by what its source of losses says, as its errors do.
-  LEND_EXPORT void end_by_loss(Error const& loss, bool is_of_peer, bool is_iwarp) noexcept;
-  /// Before lend aborts the work: the source learns why.
-  void tell_of_end(Error const& why) noexcept;
-
   /// A message of the peer ended its access by this key, which it answers.
   std::uint32_t note_returned(std::uint32_t key) noexcept;
 
-  // ---- failures ----
-
   [[nodiscard]] bool is_broken() const noexcept { return failures.has_first_cause(); }
-  /// Breaks the channel with a cause from the device, the peer or the watch. Ending returns the
-  /// work.
-  void break_with(Error const& cause) noexcept;
-  /// Breaks the channel with the reason why lend aborts the work.
-  void break_for_own(Error const& reason) noexcept;
-  /// The request's completion failed, or will not come.
-  void fail(SlotId id, Slot& slot, FailedWork const& failed) noexcept;
-  /// The same of a receive of the channel's pool, which had room for `bytes`.
-  void fail_pooled(FailedWork const& failed, std::uint64_t bytes) noexcept;
-
-  /// A slot's request, for an error.
-  [[nodiscard]] WorkFailure subject_of(SlotId id, Slot const& slot) const noexcept;
-  /// `error`, described for a slot's request.
-  [[nodiscard]] Error of_this_work(Error const& error, SlotId id, Slot const& slot) const noexcept;
-  [[nodiscard]] Error poll_failure(int result) const noexcept;
-
   [[nodiscard]] std::vector<Setting> settings() const;  // none once the queue pair is gone
   /// What it has counted; null if that was not asked for.
   [[nodiscard]] ChannelMetrics const* metrics() noexcept;
@@ -186,7 +136,7 @@ class ChannelState {
   std::unique_ptr<PeerLoans, PeerLoans::End> peer_loans{};  // since the first
   verbs::Forms forms{};
   PeerWatch watch;
-  LossSource* losses = nullptr;  // or of none
+  LossDetection losses{*this};
   Progress& progress;
 
   News news;
@@ -216,7 +166,7 @@ class ChannelState {
   /// Its open scopes find it no more.
   void end_scopes() noexcept;
   [[gnu::always_inline]] void succeed(SlotId id, verbs::CompletionEntry entry) noexcept {
-    Slot& slot = in_flight.slot(id);
+    Slot& slot = in_flight.slots.tenant(id);
     bool const is_receive = slot.work.operation == Operation::receive;
     if (!InFlight::is_usual(slot) || (is_receive && entry.has_returned())) [[unlikely]]
       return succeed_unusually(id, slot, entry);
@@ -226,15 +176,11 @@ class ChannelState {
     in_flight.succeed_usual<Operation::receive>(slot);
   }
   void succeed_unusually(SlotId id, Slot& slot, verbs::CompletionEntry entry) noexcept;
-  void ask_losses() noexcept;
-  [[nodiscard]] bool learn_reason_of_flush(Deadline deadline) noexcept;
   // A failure, or one without a slot.
   void complete_unusual(SlotId id, verbs::CompletionEntry entry) noexcept;
-  [[nodiscard]] Error failure_of(SlotId id, Slot const& slot, FailedWork const& failed) noexcept;
   [[noreturn]] LEND_EXPORT static void stop_for_moved() noexcept;
 
   ChannelReference reference_{};  // to this channel
-  Deadline next_loss_look_{Deadline::Clock::now()};
   verbs::Inheritance origin_{};
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Aborts, also if the device refuses.
+#include <channel/state/breaking.hpp>
 #include <channel/state/ending.hpp>
 #include <channel/state/set_state.hpp>
 #include <channel/state/wait_until.hpp>
@@ -28,16 +29,31 @@ bool Ending::start_abort() noexcept {
 void Ending::hurry_abort() noexcept {
   if (channel_.abort_until ? !channel_.abort_until->has_passed() : start_abort()) return;
   channel_.progress.empty_queue();  // this process may have missed the bound, not the device
-  if (channel_.in_flight.outstanding() > 0) abandon();
+  if (channel_.in_flight.room.outstanding() > 0) abandon();
 }
 
 void Ending::abort_all(Error const& reason) noexcept {
-  channel_.break_for_own(reason);
+  break_for_own(channel_, reason);
   // Before it was connected, or where connecting failed, there is nothing to wait for.
   if (!channel_.connection.can_bring_back() || !start_abort()) abandon();
-  auto const is_back =
-      wait_within(channel_, abort_bound, [this] { return channel_.in_flight.outstanding() == 0; });
+  auto const is_back = wait_within(channel_, abort_bound,
+                                   [this] { return channel_.in_flight.room.outstanding() == 0; });
   if (!is_back.has_value() || !is_back.value()) abandon();
+}
+
+[[gnu::cold]] Error Ending::abort_unclear(SlotId id, Slot& slot, Error const& refusal) noexcept {
+  start_abort();  // retried below; first, so that the error has the state after it
+  Error const why = of_this_work(channel_, refusal, id, slot);
+  InFlight& in_flight = channel_.in_flight;
+  bool const was_marker = in_flight.is_marker(slot);  // which is not counted
+  // The post reports it to its caller, and nothing else must report it.
+  in_flight.make_marker(slot);
+  in_flight.note_posted(slot);
+  if (!was_marker) in_flight.observed.post_any(slot, slot.work.operation == Operation::send);
+  break_with(channel_, why);
+  abort_all(why);
+  Error const* const kept = channel_.connection.kept();
+  return kept != nullptr ? kept->with_cause(why) : why;
 }
 
 void Ending::abandon() noexcept {
@@ -45,13 +61,13 @@ void Ending::abandon() noexcept {
   destroy_queue_pair();
   channel_.in_flight.for_each_outstanding([this](SlotId id, Slot& slot) {
     static_cast<void>(slot.unfollow());  // their state is unknown, too
-    channel_.fail(id, slot, {WorkStatus::flushed, 0});
+    fail(channel_, id, slot, {WorkStatus::flushed, 0});
   });
 }
 
 void Ending::destroy_queue_pair() noexcept {
   if (channel_.pool != nullptr && !channel_.connection.is_gone()) take_last_pieces();
-  channel_.hear_no_more();  // while the connection manager is there
+  channel_.losses.hear_no_more();  // while the connection manager is there
   channel_.connection.destroy();
   if (channel_.peer_loans != nullptr) {
     if (channel_.connection.kept() != nullptr)
@@ -88,15 +104,15 @@ void Ending::take_last_pieces() noexcept {
 }
 
 void Ending::end_connection(Error const& reason) noexcept {
-  if (channel_.in_flight.outstanding() > 0)
+  if (channel_.in_flight.room.outstanding() > 0)
     abort_all(channel_.connection.about(reason));
   else
-    channel_.break_for_own(reason);  // in case that preparing again fails
+    break_for_own(channel_, reason);  // in case that preparing again fails
   destroy_queue_pair();
 }
 
 void Ending::end_channel() noexcept {
-  if (channel_.in_flight.outstanding() > 0)
+  if (channel_.in_flight.room.outstanding() > 0)
     abort_all(channel_.connection.about(
         Error{Errc::channel_broken, "the channel was destroyed with work outstanding"}));
   destroy_queue_pair();

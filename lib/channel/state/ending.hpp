@@ -17,6 +17,9 @@ class Ending {
 
   /// Breaks the channel for a reason of lend's own and gets all outstanding work back.
   void abort_all(Error const& reason) noexcept;
+  /// The device may have taken the request of `slot`, though it answered `refusal`: counts it as
+  /// posted, and aborts all. The error of the post.
+  [[nodiscard]] Error abort_unclear(SlotId id, Slot& slot, Error const& refusal) noexcept;
   /// Moves the queue pair to the error state, without waiting; false if refused.
   bool start_abort() noexcept;
   /// On a broken channel, without waiting: abandons work that the device has not returned in time.

@@ -26,7 +26,8 @@ void ManagerEvents::look() noexcept {
   do {
     count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
     for (int i = 0; i < count; ++i)
-      static_cast<ChannelState*>(events[static_cast<std::size_t>(i)].data.ptr)->hear_manager();
+      static_cast<ChannelState*>(events[static_cast<std::size_t>(i)].data.ptr)
+          ->losses.hear_manager();
   } while (count == static_cast<int>(events.size()));
 }
 

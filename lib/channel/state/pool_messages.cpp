@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A piece of a pool from its message's arrival to its next posting. The thread of the set.
+#include <channel/state/breaking.hpp>
 #include <channel/state/channel_state.hpp>
 #include <channel/state/pool_state.hpp>
 #include <verbs/memory/loan_row.hpp>
@@ -48,7 +49,7 @@ void PoolState::complete(verbs::CompletionEntry entry, ChannelState* channel) no
   if (entry.has_failed() || channel == nullptr) [[unlikely]] {
     FailedWork const failure = entry.failure();
     post_or_wait(index);
-    if (channel != nullptr) channel->fail_pooled(failure, piece.range.length);
+    if (channel != nullptr) fail_pooled(*channel, failure, piece.range.length);
     return;
   }
   if (entry.has_returned()) [[unlikely]]

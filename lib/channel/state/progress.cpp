@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Passes completions to their channels. One thread at a time.
+#include <channel/state/breaking.hpp>
 #include <channel/state/channel_state.hpp>
 #include <channel/state/ending.hpp>
 #include <channel/state/pool_state.hpp>
@@ -43,7 +44,7 @@ void Progress::break_channels(int result) noexcept {
   channels_.for_each([this, result](ChannelState& channel) {
     if (channel.is_broken()) return;
     // As where a lone channel aborts its work: what has failed by itself is the better cause.
-    channel.break_for_own(channel.poll_failure(result));
+    break_for_own(channel, poll_failure(channel, result));
     note_news(channel);
     look_after(channel);
     Ending{channel}.start_abort();
@@ -53,7 +54,7 @@ void Progress::break_channels(int result) noexcept {
 bool Progress::break_reported() noexcept {
   bool has_broken = false;
   channels_.for_each([&has_broken](ChannelState& channel) {
-    if (channel.break_if_reported()) has_broken = true;
+    if (channel.losses.break_if_reported()) has_broken = true;
   });
   return has_broken;
 }

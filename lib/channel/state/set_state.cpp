@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Polls and arms the queues of a set, and sleeps on them. One thread at a time.
-#include <base/giving_up.hpp>
 #include <channel/state/channel_state.hpp>
 #include <channel/state/pool_state.hpp>
 #include <channel/state/set_state.hpp>
 #include <lend/verbs/completion_channel.hpp>
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <new>
 #include <utility>
 
@@ -21,9 +14,7 @@ namespace lend::channel {
 
 namespace {
 
-// What epoll says became readable: one of these, or the index of a queue.
-constexpr std::uint64_t wake_mark = UINT64_MAX;
-constexpr std::uint64_t timer_mark = UINT64_MAX - 1;
+// Of a descriptor that became readable: one of these, or the index of a queue.
 constexpr std::uint64_t device_mark = UINT64_MAX - 2;
 constexpr std::uint64_t managers_mark = UINT64_MAX - 3;
 
@@ -38,17 +29,6 @@ constexpr std::uint32_t empty_polls_per_question = 4096;
 // Between two looks at all channels that must be looked at.
 constexpr std::chrono::milliseconds look_pause{10};
 
-Error cannot_make(char const* call, int error) noexcept {
-  return Error::from_errno(Errc::exhausted, call, error,
-                           "A WaitSet takes three descriptors, and two for each of its queues.");
-}
-
-void read_counter(int descriptor) noexcept {
-  std::uint64_t count = 0;
-  // Nothing there is no failure.
-  [[maybe_unused]] auto const got = ::read(descriptor, &count, sizeof count);
-}
-
 }  // namespace
 
 SetState::SetState(Context const& context, Wait how) noexcept
@@ -56,32 +36,17 @@ SetState::SetState(Context const& context, Wait how) noexcept
 
 Result<std::shared_ptr<SetState>> SetState::create(Context const& context, Wait how) try {
   std::shared_ptr<SetState> set{new SetState{context, how}};
-  LEND_TRYV(set->open_descriptors());
+  auto& descriptors = set->descriptors;
+  LEND_TRYV(descriptors.open());
+  set->events_.emplace(context, verbs::EventQueue::Wanted::of_device, descriptors.of_wake());
+  if (int const of_device = set->events_->reader().descriptor(); of_device >= 0) {
+    LEND_TRYV(descriptors.add(of_device, device_mark));
+  }
   // Its queues are made with its channels. Then a pool may have posted what no channel can use.
   LEND_TRYV(without_value(CompletionChannel::create(context)));
   return set;
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
-}
-
-Result<void> SetState::open_descriptors() {
-  wake_ = base::UniqueFd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  if (!wake_) return cannot_make("eventfd", errno);
-  timer_ = base::UniqueFd{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)};
-  if (!timer_) return cannot_make("timerfd_create", errno);
-  epoll_ = base::UniqueFd{::epoll_create1(EPOLL_CLOEXEC)};
-  if (!epoll_) return cannot_make("epoll_create1", errno);
-  if (!watches(wake_.get(), wake_mark) || !watches(timer_.get(), timer_mark))
-    return cannot_make("epoll_ctl", errno);
-  events_.emplace(context_, verbs::EventQueue::Wanted::of_device, wake_.get());
-  int const of_device = events_->reader().descriptor();
-  if (of_device >= 0 && !watches(of_device, device_mark)) return cannot_make("epoll_ctl", errno);
-  return success();
-}
-
-bool SetState::watches(int descriptor, std::uint64_t mark) const noexcept {
-  epoll_event event{.events = EPOLLIN, .data = {.u64 = mark}};
-  return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
 
 // ---- queues ----
@@ -110,8 +75,7 @@ Result<std::shared_ptr<Progress>> SetState::queue_with_room(std::uint32_t comple
   LEND_TRY(completion_queue, std::move(made));
   queues_.reserve(queues_.size() + 1);  // throws before epoll knows of it
   auto queue = std::make_unique<Progress>(completion_queue, *this);
-  if (!watches(completion_queue.descriptor(), queues_.size()))
-    return cannot_make("epoll_ctl", errno);
+  LEND_TRYV(descriptors.add(completion_queue.descriptor(), queues_.size()));
   queues_.push_back(std::move(queue));
   return shared(*queues_.back());
 }
@@ -144,25 +108,11 @@ void SetState::post_waiting_pieces() noexcept {
     if (pool != nullptr) pool->post_waiting();
 }
 
-std::uint64_t SetState::poll_queues() noexcept {
-  std::uint64_t found = 0;
-  for (auto const& queue : queues_) {
-    int count = 0;
-    // Ends: of what is posted meanwhile, by pools, each needs a message first.
-    do {
-      count = queue->poll();
-      if (count > 0) found += static_cast<std::uint64_t>(count);
-    } while (count == verbs::poll_batch);
-    if (count < 0) queue->break_channels(count);
-  }
-  if (found == 0 && ++empty_polls_ % empty_polls_per_question == 0) asks_device_ = true;
-  return found;
-}
-
 bool SetState::hear(ChannelState& channel, int descriptor) noexcept {
   bool const is_first = !managers_.has_any();
-  bool const is_heard = managers_.add(channel, descriptor) &&
-                        (!is_first || watches(managers_.descriptor(), managers_mark));
+  bool const is_heard =
+      managers_.add(channel, descriptor) &&
+      (!is_first || descriptors.add(managers_.descriptor(), managers_mark).has_value());
   if (is_first && !is_heard) managers_ = {};
   return is_heard;
 }
@@ -209,16 +159,13 @@ std::span<Ready> SetState::list_ready(std::span<Ready> into) noexcept {
 
 Result<std::span<Ready>> SetState::poll(std::span<Ready> into) noexcept {
   LEND_TRYV(check(into));
-  static_cast<void>(take_wake());
-  static_cast<void>(poll_queues());
+  static_cast<void>(descriptors.take_wake());
   look_around();
   return list_ready(into);
 }
 
 bool SetState::poll_or_pause(Waiter& waiter, Deadline deadline) noexcept {
-  bool const has_found = poll_queues() > 0;
-  look_around();
-  if (!has_found) return waiter.pause(deadline);
+  if (!look_around()) return waiter.pause(deadline);
   waiter.reset();
   return !deadline.has_passed();
 }
@@ -226,16 +173,13 @@ bool SetState::poll_or_pause(Waiter& waiter, Deadline deadline) noexcept {
 Result<bool> SetState::poll_without_list() noexcept {
   std::array<Ready, 1> unused;
   LEND_TRYV(check(unused));
-  static_cast<void>(take_wake());
-  bool const has_found = poll_queues() > 0;
-  look_around();
-  return has_found;
+  static_cast<void>(descriptors.take_wake());
+  return look_around();
 }
 
 Result<void> SetState::poll_for_member() noexcept {
   std::array<Ready, 1> unused;
   LEND_TRYV(check(unused));
-  static_cast<void>(poll_queues());
   look_around();
   return success();
 }
@@ -249,8 +193,7 @@ Result<bool> SetState::arm_for_program() noexcept {
 Result<bool> SetState::arm_beside_news() noexcept {
   std::array<Ready, 1> unused;
   LEND_TRYV(check(unused));
-  read_counter(wake_.get());
-  if (is_woken_.load(std::memory_order_acquire)) return false;
+  if (descriptors.is_woken()) return false;
   for (auto const& queue : queues_) queue->take_events();
   if (!arm())
     return Error{Errc::system_failed,
@@ -259,66 +202,45 @@ Result<bool> SetState::arm_beside_news() noexcept {
   // Now, and when a descriptor of theirs may have woken the program.
   asks_device_ = asks_managers_ = true;
   // What came before raises no event.
-  bool const has_found = poll_queues() > 0;
-  look_around();
-  if (has_found) return false;
+  if (look_around()) return false;
   asks_device_ = asks_managers_ = true;
-  set_timer(next_look());
+  descriptors.set_timer(next_look());
   return true;
-}
-
-void SetState::wake() noexcept {
-  // Release pairs with the acquire in take_wake(), and comes before the descriptor's change: a
-  // thread that has read the descriptor sees this.
-  is_woken_.store(true, std::memory_order_release);
-  std::uint64_t const one = 1;
-  [[maybe_unused]] auto const put = ::write(wake_.get(), &one, sizeof one);
-}
-
-bool SetState::take_counted_wake() noexcept {
-  read_counter(wake_.get());
-  return is_woken_.exchange(false, std::memory_order_acquire);
 }
 
 // ---- what no completion says ----
 
-void SetState::look_at_events() noexcept {
+bool SetState::look_around() noexcept {
+  bool has_found = false;
+  for (auto const& queue : queues_) {
+    int count = 0;
+    // Ends: of what is posted meanwhile, by pools, each needs a message first.
+    do {
+      count = queue->poll();
+      has_found |= count > 0;
+    } while (count == verbs::poll_batch);
+    if (count < 0) queue->break_channels(count);
+  }
+  if (!has_found && ++empty_polls_ % empty_polls_per_question == 0) asks_device_ = true;
   if (std::exchange(asks_device_, false)) events_->reader().read();
   // Events that were not taken stay news, and cost no look at the device.
-  if (!events_->has_news() || !events_->take_marked()) return;
-  for (auto const& queue : queues_) static_cast<void>(queue->break_reported());
-}
-
-void SetState::look_around() noexcept {
-  look_at_events();
+  if (events_->has_news() && events_->take_marked())
+    for (auto const& queue : queues_) static_cast<void>(queue->break_reported());
   if (std::exchange(asks_managers_, false)) managers_.look();
-  if ((looked_after.is_empty() && !managers_.has_any()) || !look_at_.has_passed()) return;
+  if ((looked_after.is_empty() && !managers_.has_any()) || !look_at_.has_passed()) return has_found;
   look_at_ = within(look_pause);
   managers_.look();  // for programs that never sleep
-  looked_after.for_each([](ChannelState& channel) { channel.look_now(); });
+  looked_after.for_each([](ChannelState& channel) { channel.losses.look_now(); });
+  return has_found;
 }
 
 Deadline SetState::next_look() noexcept {
   Deadline next = Deadline::never();
   looked_after.for_each(
-      [&next](ChannelState& channel) { next = sooner(next, channel.look_again()); });
+      [&next](ChannelState& channel) { next = sooner(next, channel.losses.look_again()); });
   // Others may end the loans that keep a piece from being posted again.
   if (has_waiting_pieces_) next = sooner(next, within(look_pause));
   return next.at() < look_at_.at() ? look_at_ : next;
-}
-
-void SetState::set_timer(Deadline deadline) noexcept {
-  itimerspec timer{};  // zero: none
-  if (!deadline.is_never()) {
-    auto const at =
-        std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.at().time_since_epoch())
-            .count();
-    timer.it_value = {static_cast<time_t>(at / 1'000'000'000),
-                      static_cast<long>(at % 1'000'000'000)};
-  }
-  // Setting it also takes what it has counted. Source: timerfd_settime(2).
-  [[maybe_unused]] int const set =
-      ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &timer, nullptr);
 }
 
 // ---- sleeping ----
@@ -328,24 +250,13 @@ bool SetState::arm() noexcept {
 }
 
 void SetState::sleep(Deadline deadline) noexcept {
-  Deadline const until = sooner(deadline, next_look());
-  std::array<epoll_event, 16> events;
-  int count = 0;
-  do {
-    count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                         base::poll_milliseconds(until));
-  } while (count == 0 && !until.has_passed());
-  for (int i = 0; i < count; ++i) {
-    std::uint64_t const mark = events[static_cast<std::size_t>(i)].data.u64;
-    if (mark == wake_mark)
-      read_counter(wake_.get());
-    else if (mark == timer_mark)
-      read_counter(timer_.get());
-    else if (mark == device_mark)
+  for (auto const& readable : descriptors.wait(sooner(deadline, next_look()))) {
+    std::uint64_t const mark = readable.data.u64;
+    if (mark == device_mark)
       asks_device_ = true;
     else if (mark == managers_mark)
       asks_managers_ = true;
-    else
+    else if (mark < queues_.size())
       queues_[mark]->take_events();
   }
 }

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The state of a WaitSet: its completion queues, who has news, and what it sleeps on. One thread at
-// a time, together with all its channels; wake() is for any.
+// a time, together with all its channels; descriptors.wake() is for any.
 #pragma once
 
 #include <base/giving_up.hpp>
-#include <base/unique_fd.hpp>
 #include <channel/parts/channel_entry.hpp>
 #include <channel/parts/linked_list.hpp>
 #include <channel/parts/waiter.hpp>
 #include <channel/state/manager_events.hpp>
 #include <channel/state/progress.hpp>
+#include <channel/state/set_descriptors.hpp>
 #include <lend/base/export.hpp>
 #include <lend/channel/wait_set.hpp>
 #include <verbs/device/event_reader.hpp>
 #include <verbs/device/forking.hpp>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -73,10 +72,8 @@ class SetState final
   /// Of a call on one of its channels: a wake() stays, too.
   [[nodiscard]] Result<void> poll_for_member() noexcept;
   [[nodiscard]] Result<bool> arm_beside_news() noexcept;
-  [[nodiscard]] int descriptor() const noexcept {
-    return epoll_.get();
-  }
-  void wake() noexcept;
+  /// What it sleeps on.
+  SetDescriptors descriptors{};
 
   // ---- for its pools ----
 
@@ -124,27 +121,17 @@ class SetState final
 
  private:
   SetState(Context const& context, Wait how) noexcept;
-  [[nodiscard]] Result<void> open_descriptors();
-  [[nodiscard]] bool watches(int descriptor, std::uint64_t mark) const noexcept;
   [[nodiscard]] LEND_EXPORT Result<void> check(std::span<Ready> into) const noexcept;
-  /// Polls every queue until it is empty. Returns the number of completions.
-  LEND_EXPORT std::uint64_t poll_queues() noexcept;
-  /// What no completion says.
-  LEND_EXPORT void look_around() noexcept;
-  void look_at_events() noexcept;
+  /// Polls every queue until it is empty, and looks at what no completion says. Whether anything
+  /// has completed.
+  LEND_EXPORT bool look_around() noexcept;
   [[nodiscard]] LEND_EXPORT std::span<Ready> list_ready(std::span<Ready> into) noexcept;
   [[nodiscard]] bool has_news() const noexcept {
     return !ready.is_empty() || !ready_pools.is_empty() || events_->has_events();
   }
-  /// Whether wake() was called since the last time.
-  [[nodiscard]] bool take_wake() noexcept {
-    return is_woken_.load(std::memory_order_relaxed) && take_counted_wake();
-  }
-  [[nodiscard]] LEND_EXPORT bool take_counted_wake() noexcept;
   void post_waiting_pieces() noexcept;
   /// When the first of them must be looked at.
   [[nodiscard]] Deadline next_look() noexcept;
-  void set_timer(Deadline deadline) noexcept;
 
   // A wait of the set sleeps on all its queues.
   [[nodiscard]] bool arm() noexcept override;
@@ -152,12 +139,8 @@ class SetState final
 
   Context context_;
   std::vector<std::unique_ptr<Progress>> queues_{};
-  std::vector<PoolState*> pools_{};  // by number; null where one has ended
-  bool pools_come_first_ = false;    // in the next list
-  base::UniqueFd wake_;              // an eventfd, also of events_
-  base::UniqueFd timer_;             // of arm_for_program()
-  base::UniqueFd epoll_;
-  std::atomic<bool> is_woken_{false};
+  std::vector<PoolState*> pools_{};            // by number; null where one has ended
+  bool pools_come_first_ = false;              // in the next list
   bool has_waiting_pieces_ = false;            // of its pools
   Deadline look_at_;                           // at the channels, not before
   std::optional<verbs::EventQueue> events_{};  // empty until there are descriptors
@@ -174,9 +157,8 @@ Result<std::span<Ready>> SetState::wait(std::span<Ready> into, Deadline deadline
   LEND_TRYV(check(into));
   Waiter waiter{plan, *this};
   for (;;) {
-    if (poll_queues() > 0) waiter.reset();
-    look_around();
-    bool const is_woken = take_wake();
+    if (look_around()) waiter.reset();
+    bool const is_woken = descriptors.take_wake();
     if (has_news() || is_woken) return list_ready(into);
     LEND_TRY(has_come, look(waiter));
     if (has_come) return into.first(0);

@@ -34,7 +34,7 @@ class ChannelAccess {
     state_->scopes.append(scope.as_open);
   }
   [[nodiscard]] std::uint32_t sends_outstanding() const noexcept {
-    return state_->in_flight.outstanding(Operation::send);
+    return state_->in_flight.room.outstanding(Operation::send);
   }
   /// A poll finds news, and the set lists the channel, though nothing has completed.
   void note_news() const noexcept { state_->progress.note_news(*state_); }
@@ -59,11 +59,11 @@ class ChannelAccess {
   /// error.
   template <class Came>
   [[nodiscard, gnu::always_inline]] Found take_receive(SlotId id, Came& came) const noexcept {
-    Slot* const slot = state_->in_flight.find(id);
+    Slot* const slot = state_->in_flight.slots.find(id);
     if (slot != nullptr && slot->finished && !slot->failed) [[likely]] {
       came.bytes = slot->work.bytes;
       came.immediate = slot->work.immediate;
-      state_->in_flight.collect(*slot);
+      state_->in_flight.slots.collect(*slot);
       return Found::taken;
     }
     return slot != nullptr && !slot->finished && !state_->is_broken() ? Found::outstanding

@@ -4,10 +4,10 @@
 #include <base/error_access.hpp>
 #include <base/error_details.hpp>
 #include <base/giving_up.hpp>
+#include <channel/state/breaking.hpp>
 #include <channel/state/ending.hpp>
 #include <channel/state/wait_until.hpp>
 #include <channel/work/batching.hpp>
-#include <channel/work/posting.hpp>
 
 #include <algorithm>
 
@@ -49,9 +49,9 @@ Result<void> Batching::post(Chain& chain, ScopeRecord& scope, Deadline deadline)
 }
 
 bool Batching::has_room(Chain const& chain) const noexcept {
-  return channel_.in_flight.outstanding(Operation::send) + chain.sends.size() <=
+  return channel_.in_flight.room.outstanding(Operation::send) + chain.sends.size() <=
              channel_.send_depth &&
-         channel_.in_flight.outstanding(Operation::receive) + chain.receives.size() <=
+         channel_.in_flight.room.outstanding(Operation::receive) + chain.receives.size() <=
              channel_.receive_depth;
 }
 
@@ -128,7 +128,7 @@ void Batching::note_posted(Chain::List<Request> const& list, Request const* last
   if (list.has_late_copies) [[unlikely]]
     give_back_copied(first, last);
   for (Request const* request = first; request != last; ++request) {
-    Slot& slot = in_flight.slot(SlotId{request->wr_id});
+    Slot& slot = in_flight.slots.tenant(SlotId{request->wr_id});
     slot.unposted = false;
     in_flight.observed.probe_post(slot, slot.work.operation, slot.work.bytes);
   }
@@ -142,7 +142,7 @@ template <class Request>
 [[gnu::noinline]] void Batching::give_back_copied(Request const* first,
                                                   Request const* last) noexcept {
   for (; first != last; ++first) {
-    Slot& slot = channel_.in_flight.slot(SlotId{first->wr_id});
+    Slot& slot = channel_.in_flight.slots.tenant(SlotId{first->wr_id});
     if (verbs::is_copied(*first)) verbs::give_back_copied(slot.pieces, slot.loans);
   }
 }
@@ -155,7 +155,7 @@ template <class Request>
   std::uint64_t const now = observer.now();
   for (; first != last; ++first) {
     SlotId const id{first->wr_id};
-    Slot& slot = channel_.in_flight.slot(id);
+    Slot& slot = channel_.in_flight.slots.tenant(id);
     if (observer.recorder() == nullptr)
       Observation::count_post(observer, slot, now);
     else
@@ -171,8 +171,8 @@ template <class Request>
   QueuePairState const state = channel_.connection.subject(why.code()).queue_pair_state;
   for (Request const* request = first; request != last; ++request) {
     SlotId const id{request->wr_id};
-    Slot& slot = channel_.in_flight.slot(id);
-    WorkFailure subject = channel_.subject_of(id, slot);  // while its loans have the source line
+    Slot& slot = channel_.in_flight.slots.tenant(id);
+    WorkFailure subject = subject_of(channel_, id, slot);  // while its loans have the source line
     subject.slot = base::not_posted;
     subject.queue_pair_state = state;
     channel_.in_flight.fail(id, slot, base::ErrorAccess::about(reason, subject));
@@ -184,9 +184,9 @@ template <class Request>
 // that fails, the channel breaks, and the abort returns it.
 [[gnu::cold]] void Batching::close_behind(SlotId silent, Error const& why) noexcept {
   InFlight& in_flight = channel_.in_flight;
-  if (in_flight.has_slot() && !channel_.connection.raw().domain->context->is_iwarp()) {
+  if (!in_flight.slots.full() && !channel_.connection.raw().domain->context->is_iwarp()) {
     SlotId const id = in_flight.open_marker(Operation::write);
-    Slot& marker = in_flight.slot(id);
+    Slot& marker = in_flight.slots.tenant(id);
     // SAFETY: the id is that of a slot, and there is room in both queues, since there was for what
     // was refused.
     auto const probe = channel_.connection.unsafe_post_probe(id.value);
@@ -202,14 +202,14 @@ template <class Request>
 }
 
 [[gnu::cold]] void Batching::give_up(Error const& why) noexcept {
-  channel_.break_with(why);
+  break_with(channel_, why);
   Ending{channel_}.start_abort();  // retried by the drain
 }
 
 [[gnu::cold]] void Batching::cancel(Chain& chain) noexcept {
   auto const cancel_list = [this](auto const& list) {
     for (auto const& request : list)
-      channel_.in_flight.cancel(channel_.in_flight.slot(SlotId{request.wr_id}));
+      channel_.in_flight.cancel(channel_.in_flight.slots.tenant(SlotId{request.wr_id}));
   };
   cancel_list(chain.sends);
   cancel_list(chain.receives);

@@ -27,18 +27,19 @@ class Batching {
   /// Adds work of one element, without an immediate or options, to `batch`, mostly in few
   /// instructions: takes a slot and lends its bytes. No slot if that failed; the channel's
   /// last_error() has the reason, unless the channel is gone.
-  template <Held held, class Work, class... Peer>
+  template <Held held, class Work>
   [[nodiscard]] static Added<held> add(Batch& batch, verbs::RegionState* region, std::size_t offset,
                                        std::size_t length, char const* file, unsigned line,
-                                       Peer const&... peer) noexcept;
+                                       verbs::PeerPart<Work> peer) noexcept;
   /// The same of any work.
   template <Held held, class Work>
   [[nodiscard]] static SlotId add_any(Batch& batch, Work const& work, Deadline deadline,
                                       SourceLine where) noexcept;
   /// The same to `chain`, if the work fits.
+  /// Errors:  queue_full  every slot is taken; and why it was refused.
   template <class Work>
-  [[nodiscard]] SlotId append(verbs::Chain& chain, Work const& work, ScopeRecord& scope, Held held,
-                              SourceLine const& where) noexcept;
+  [[nodiscard]] Result<SlotId> append(verbs::Chain& chain, Work const& work, ScopeRecord& scope,
+                                      Held held, SourceLine const& where) noexcept;
   /// False if `chain` must be posted before this is added.
   [[nodiscard]] bool fits_behind(verbs::Chain const& chain, Operation operation,
                                  std::size_t elements) const noexcept;
@@ -60,8 +61,8 @@ class Batching {
  private:
   /// As append(), without the link to the request ahead.
   template <class Work>
-  [[nodiscard]] SlotId describe(verbs::Chain& chain, Work const& work, ScopeRecord& scope,
-                                SourceLine const& where) noexcept;
+  [[nodiscard]] Result<SlotId> describe(verbs::Chain& chain, Work const& work, ScopeRecord& scope,
+                                        SourceLine const& where) noexcept;
   /// How the bytes of added work are kept: copied where no ledger need record it; or by a loan.
   enum class Keeping : bool { copies, lends };
   /// As add(), inside the channel. No slot, and nothing was changed, if it is not so simple.
@@ -70,11 +71,11 @@ class Batching {
                                                verbs::Plain<Work> plain, SourceLine where) noexcept;
   /// As add() where that is not so simple. With its arguments, so that to call this is one jump
   /// and keeps none of them.
-  template <Held held, class Work, class... Peer>
+  template <Held held, class Work>
   [[nodiscard]] static Added<held> add_otherwise(Batch& batch, verbs::RegionState* region,
                                                  std::size_t offset, std::size_t length,
                                                  char const* file, unsigned line,
-                                                 Peer const&... peer) noexcept;
+                                                 verbs::PeerPart<Work> peer) noexcept;
   [[nodiscard]] bool has_room(verbs::Chain const& chain) const noexcept;
   /// Posts the batches that have room. Whether there are others.
   bool post_those_with_room(ScopeRecord& scope) noexcept;

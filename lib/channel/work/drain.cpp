@@ -15,7 +15,7 @@ std::optional<Error> Drain::end(ScopeRecord& scope, Deadline deadline, bool is_u
   bool const had_loans = scope.lent > 0;
   std::optional<Error> cut_short;
   if (channel_.datagrams != nullptr) {
-    if (scope.outstanding > 0 && channel_.in_flight.outstanding(Operation::receive) > 0)
+    if (scope.outstanding > 0 && channel_.in_flight.room.outstanding(Operation::receive) > 0)
       cut_short = recall(scope, deadline, is_unwinding);
   } else if (is_unwinding && channel_.in_flight.has_receive_of(scope)) {
     cut_short =
@@ -29,13 +29,13 @@ std::optional<Error> Drain::end(ScopeRecord& scope, Deadline deadline, bool is_u
   if (!cut_short && scope.lent > 0) [[unlikely]]
     cut_short = recall_loans(scope, deadline, is_unwinding);
   if (cut_short) {
-    channel_.tell_of_end(*cut_short);
+    channel_.losses.tell_of_end(*cut_short);
     Ending ending{channel_};
     ending.start_abort();  // tried again below; first, so that the error tells the state after it
     cut_short = channel_.connection.about(*cut_short);
     ending.abort_all(*cut_short);
   }
-  if (channel_.is_broken()) channel_.learn_reason(Deadline::never());
+  if (channel_.is_broken()) channel_.losses.learn_reason(Deadline::never());
   // On a broken channel whose work is back: only the end of its queue pair ends the peer's access.
   if (scope.lent > 0) [[unlikely]]
     Ending{channel_}.abandon();
@@ -43,14 +43,14 @@ std::optional<Error> Drain::end(ScopeRecord& scope, Deadline deadline, bool is_u
   if (Error const* const kept = had_loans ? channel_.connection.kept() : nullptr) [[unlikely]]
     cut_short = cut_short ? kept->with_cause(*cut_short) : *kept;
   for (Error& failure : scope.failures) failure = channel_.failures.explained(failure);
-  channel_.in_flight.retire_handles_of(scope);
+  channel_.in_flight.slots.retire_handles_of(scope);
   return cut_short;
 }
 
 std::optional<Error> Drain::wait_for(ScopeRecord const& scope, bool is_of_sends_only,
                                      Deadline deadline, bool is_unwinding) noexcept {
   auto const is_over = [&] {
-    return (is_of_sends_only ? channel_.in_flight.outstanding(Operation::send)
+    return (is_of_sends_only ? channel_.in_flight.room.outstanding(Operation::send)
                              : scope.outstanding) == 0;
   };
   Waiter waiter = channel_.progress.make_waiter();

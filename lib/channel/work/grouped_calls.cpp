@@ -52,7 +52,7 @@ void GroupedCalls::wait_for(SlotId id, Outcome& outcome, Deadline deadline,
       outcome.state = outcome.error.is_flush() ? Outcome::State::flushed : Outcome::State::failed;
     }
   };
-  Slot& slot = channel.in_flight.slot(id);
+  Slot& slot = channel.in_flight.slots.tenant(id);
   while (!slot.finished && !channel.is_broken()) {
     if (set_->poll_or_pause(waiter, deadline) || slot.finished) continue;
     channel.failures.set_last_error(base::gave_up(deadline, {}));

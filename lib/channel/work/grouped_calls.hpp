@@ -5,7 +5,7 @@
 
 #include <channel/state/channel_state.hpp>
 #include <channel/state/set_state.hpp>
-#include <channel/work/posting_again.hpp>
+#include <channel/work/post.hpp>
 #include <lend/base/result.hpp>
 #include <lend/channel/peer_work.hpp>
 
@@ -79,15 +79,14 @@ GroupedCalls::Posted GroupedCalls::post(Work const& work, Row& row, Outcome& out
                           "the channel of this peer was replaced by one of another WaitSet"};
     return Posted::refused;
   }
-  row.id = try_to_post<Lending::lends>(channel, work, channel.unscoped, where);
+  row.id = channel::post<Lending::lends, Room::must_be_there>(channel, work, channel.unscoped,
+                                                              Deadline::never(), where);
   if (row.id.is_valid()) return Posted::yes;
-  if (channel.failures.last_error() == Errc::queue_full) {
-    auto may_come = check_for_room(channel, operation, row.patience);
-    if (may_come.has_value()) return Posted::no_room;
-    channel.failures.set_last_error(std::move(may_come).assume_error());
-  }
-  outcome.error = take_error_of(channel, work, where);
-  return Posted::refused;
+  outcome.error = channel.failures.take_last_error();
+  if (outcome.error != Errc::queue_full) return Posted::refused;
+  auto const may_come = check_for_room(channel, operation, row.patience);
+  outcome.error = may_come.has_value() ? Error{} : error_of(channel, work, may_come.error(), where);
+  return may_come.has_value() ? Posted::no_room : Posted::refused;
 }
 
 template <class Rows>

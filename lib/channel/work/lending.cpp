@@ -4,7 +4,6 @@
 #include <base/giving_up.hpp>
 #include <channel/state/ending.hpp>
 #include <channel/work/lending.hpp>
-#include <channel/work/posting.hpp>
 
 #include <new>
 #include <utility>
@@ -36,14 +35,12 @@ PeerLoans* loans_of(ChannelState& channel) noexcept {
 Error refuse(ChannelState& channel, SlotId id, Operation operation,
              verbs::PostAnswer answer) noexcept {
   Error const why = verbs::window_refused(channel.connection.raw(), operation, answer);
-  Slot& slot = channel.in_flight.slot(id);
+  Slot& slot = channel.in_flight.slots.tenant(id);
   if (answer.refusal != verbs::PostRefusal::unclear) {
     channel.in_flight.cancel(slot);
     return why;
   }
-  channel.failures.set_last_error(why);
-  abort_unclear(channel, id, slot);
-  return channel.failures.take_last_error();
+  return Ending{channel}.abort_unclear(id, slot, why);
 }
 
 /// Mostly in a few instructions.
@@ -90,7 +87,7 @@ Result<NewPeerLoan> try_to_lend(ChannelState& channel, ScopeRecord& scope,
     loans->put_back(place);
     return refuse(channel, id, Operation::lend, answer);
   }
-  Slot& slot = channel.in_flight.slot(id);
+  Slot& slot = channel.in_flight.slots.tenant(id);
   slot.work.bytes = range.length;
   channel.in_flight.note_posted(slot);
   return NewPeerLoan{loans->begin(place, scope),
@@ -117,7 +114,7 @@ Result<NewPeerLoan> lend_when_room(ChannelState& channel, ScopeRecord& scope, Wa
 void end_connection_of(ChannelState& channel) noexcept {
   Ending ending{channel};
   ending.abort_all(*channel.failures.first_cause());
-  channel.learn_reason(Deadline::never());
+  channel.losses.learn_reason(Deadline::never());
   ending.abandon();
 }
 
@@ -149,7 +146,7 @@ Result<void> go_on_recalling(ChannelState& channel, PeerLoans::Entry& entry) noe
   InFlight& in_flight = channel.in_flight;
   if (entry.recall.is_valid()) {
     // A marker that failed has broken the channel.
-    if (!in_flight.has(entry.recall) && !channel.is_broken())
+    if (!in_flight.slots.has_still(entry.recall) && !channel.is_broken())
       channel.peer_loans->end_recalled(entry);
     return success();
   }
@@ -157,7 +154,7 @@ Result<void> go_on_recalling(ChannelState& channel, PeerLoans::Entry& entry) noe
   SlotId const id = in_flight.open_marker(Operation::recall);
   auto const answer = verbs::post_invalidate(channel.connection.raw(), id.value, entry.key());
   if (!answer.is_posted()) return refuse(channel, id, Operation::recall, answer);
-  in_flight.note_posted(in_flight.slot(id));
+  in_flight.note_posted(in_flight.slots.tenant(id));
   entry.recall = id;
   return success();
 }
@@ -184,7 +181,7 @@ Result<void> recall(ChannelState& channel, PeerLoanId id, Deadline deadline) noe
     }
     if (loans.find(id) == nullptr || channel.is_broken()) continue;
     LEND_TRY(goes_on, channel.poll_or_pause(waiter, deadline));
-    if (!goes_on && channel.in_flight.has(entry->recall))
+    if (!goes_on && channel.in_flight.slots.has_still(entry->recall))
       return base::gave_up(deadline, "the bytes were not recalled", "; they are still on loan");
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Gets receives of datagrams back, which nothing else ends. The thread of the channel.
 #include <base/giving_up.hpp>
+#include <channel/state/breaking.hpp>
 #include <channel/state/ending.hpp>
 #include <channel/state/wait_until.hpp>
 #include <channel/work/drain.hpp>
@@ -49,7 +50,7 @@ std::optional<Error> Drain::recall(ScopeRecord& scope, Deadline deadline,
   if (recalled.has_value()) return std::nullopt;
   // What the device flushed does not come again.
   Error const why = channel_.connection.about(recalled.error());
-  channel_.break_for_own(why);
+  break_for_own(channel_, why);
   Ending{channel_}.abandon();
   return why;
 }
@@ -79,7 +80,7 @@ std::optional<Error> Drain::recall_alone(ScopeRecord& scope, Deadline deadline) 
 Result<void> Drain::wait_for_flush() noexcept {
   LEND_TRY(came, wait_within(channel_, recall_bound, [this] {
              return channel_.is_broken() ||
-                    channel_.datagrams->flushed() >= channel_.in_flight.outstanding();
+                    channel_.datagrams->flushed() >= channel_.in_flight.room.outstanding();
            }));
   if (channel_.is_broken()) return *channel_.failures.first_cause();
   if (!came)

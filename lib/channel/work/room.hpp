@@ -15,6 +15,8 @@ struct RoomWait {
   bool is_noted = false;               // an observer counts the post once
 };
 
+/// queue_full if handles hold every slot, so that no wait makes room.
+[[nodiscard]] Result<void> check_slots(InFlight& in_flight) noexcept;
 /// After a post that found no room. Refuses if no wait makes any: handles hold every slot, or the
 /// device has been full for long with nothing outstanding, since the first call with `patience`.
 [[nodiscard]] Result<void> check_for_room(ChannelState& channel, Operation operation,

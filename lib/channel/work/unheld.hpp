@@ -4,13 +4,12 @@
 #pragma once
 
 #include <channel/state/channel_state.hpp>
-#include <channel/work/posting_again.hpp>
+#include <channel/work/post.hpp>
 #include <verbs/post/plain_work.hpp>
 
-#include <endian.h>
-
+#include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <span>
 
 namespace lend::channel {
 
@@ -19,50 +18,56 @@ namespace lend::channel {
   return scope.outstanding + scope.failures.size() + (scope.has_lost_failure ? 1 : 0);
 }
 
-/// Goes on after a first try, as post_after(), and drops the handle.
-template <class Work>
-[[nodiscard]] bool leave_after(SlotId tried, ChannelState& channel, Work const& work,
-                               ScopeRecord& scope, SourceLine where) noexcept {
-  SlotId const id = post_after<Lending::lends, Room::is_there_now>(
-      tried, channel, work, scope, Deadline::never(), where.file, where.line);
-  return id.is_valid() && channel.in_flight.drop_handle(id);
-}
-
 /// Posts any work. False: it was not posted, and the channel's last_error() has the reason.
 template <class Work>
 [[nodiscard]] bool post_unheld(ChannelState& channel, Work const& work, ScopeRecord& scope,
                                SourceLine where = SourceLine::here()) noexcept {
   ChannelState::Use const use{channel};
-  return leave_after(post_general<Lending::lends>(channel, work, scope, where.file, where.line),
-                     channel, work, scope, where);
+  SlotId const id = post<Lending::lends, Room::is_polled_for_once>(channel, work, scope,
+                                                                   Deadline::never(), where);
+  return id.is_valid() && channel.in_flight.slots.drop_handle(id);
 }
 
-/// The same of what may be plain, in few instructions, by a form that says whether it carries an
-/// immediate.
+/// The same of plain work, by a form that may carry an immediate.
 template <class Work>
 [[nodiscard, gnu::always_inline]] inline bool post_unheld(
-    verbs::Form<Work>& form, ChannelState& channel, verbs::Plain<Work> plain,
-    std::optional<std::uint32_t> immediate, ScopeRecord& scope,
+    verbs::Form<Work>& form, ChannelState& channel, verbs::Plain<Work> plain, ScopeRecord& scope,
     SourceLine where = SourceLine::here()) noexcept {
   ChannelState::Use const use{channel};
-  auto const work = [&]() LEND_INLINED {
-    return immediate ? plain.work().with_immediate(*immediate) : plain.work();
-  };
   auto const [file, line] = where;
-  if (immediate) form.request.imm_data = htobe32(*immediate);
-  Prepared prepared;
-  if (prepare<Lending::lends>(prepared, form, channel, plain, file, line)) [[likely]]
-    return post_prepared<Lending::lends>(
-        form, channel, scope, plain.peer, prepared,
-        [&](Slot& slot, SlotId id) LEND_INLINED {
-          open(form, channel, scope, slot, id, plain.peer);
-          slot.held = false;
-          return true;
-        },
-        [&](Work const&, SourceLine)
-            LEND_INLINED { return leave_after({}, channel, work(), scope, where); });
-  return leave_after(post_general<Lending::lends>(channel, work(), scope, file, line), channel,
-                     work(), scope, where);
+  return post<Lending::lends, Room::is_polled_for_once>(
+      form, channel, plain, scope, Deadline::never(), file, line,
+      [&](Slot& slot, SlotId id) LEND_INLINED {
+        open(form, channel, scope, slot, id, plain.peer);
+        slot.held = false;
+        return true;
+      },
+      [&](SlotId id)
+          LEND_INLINED { return id.is_valid() && channel.in_flight.slots.drop_handle(id); });
+}
+
+/// Writes bytes of no region, if the device does it now. False: nothing was posted; post_unheld()
+/// of the same bytes in a region may do it, or has the error.
+/// Shape:   verbs::may_write_at_once(); no more than a message has, and each page was read: locks
+///          are held where it faults.
+[[nodiscard]] inline bool write_at_once(verbs::Form<Write>& form, ChannelState& channel,
+                                        std::span<std::byte const> bytes, RemoteSlice const& to,
+                                        ScopeRecord& scope,
+                                        SourceLine where = SourceLine::here()) noexcept {
+  ChannelState::Use const use{channel};
+  InFlight& in_flight = channel.in_flight;
+  // Room first: a broken channel has none, and its queue pair may be gone.
+  if (!in_flight.has_room_as_before(Operation::write) || !to.in_bounds() ||
+      bytes.size() != to.length)
+    return false;
+  Slot& slot = in_flight.slots.next();
+  SlotId const id = in_flight.slots.next_id();
+  form.describe(id.value, bytes, to);
+  if (!verbs::write_at_once(channel.connection.raw(), form.request)) return false;
+  slot.pieces->loan.note(where);
+  open(form, channel, scope, slot, id, &to);
+  slot.held = false;
+  return true;
 }
 
 }  // namespace lend::channel

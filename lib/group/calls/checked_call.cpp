@@ -15,11 +15,26 @@ Error wrong(std::string why) {
   return {Errc::invalid_argument, std::move(why) + "; nothing was sent"};
 }
 
-Result<void> check_length(std::size_t bytes) {
-  constexpr std::size_t longest = std::size_t{1} << 31;
-  if (bytes <= longest) return success();
+constexpr std::size_t longest = std::size_t{1} << 31;
+
+[[gnu::cold]] Error too_long(std::size_t bytes) {
   return wrong("one rank's values have " + std::to_string(bytes) + " bytes; " +
                std::to_string(longest) + " are the most");
+}
+
+inline Result<void> check_length(std::size_t bytes) {
+  if (bytes <= longest) [[likely]]
+    return success();
+  return too_long(bytes);
+}
+
+Result<void> check_elements(Combining const& op, std::size_t bytes, std::size_t message_bytes) {
+  if (op.element_bytes > message_bytes)
+    return wrong("an element has " + std::to_string(op.element_bytes) +
+                 " bytes, and a message of this group " + std::to_string(message_bytes));
+  if (bytes % op.element_bytes == 0) return success();
+  return wrong(std::to_string(bytes) + " bytes are no whole number of elements of " +
+               std::to_string(op.element_bytes));
 }
 
 Result<void> check_apart(std::span<std::byte const> in, std::span<std::byte> out) {
@@ -29,14 +44,60 @@ Result<void> check_apart(std::span<std::byte const> in, std::span<std::byte> out
   return wrong("what is sent and what is received overlap");
 }
 
-Result<std::span<std::byte>> host_bytes_of(verbs::RegionState* region, ByteRange range) {
-  if (region == nullptr && range == ByteRange{}) return std::span<std::byte>{};
+[[gnu::cold]] Error why_not_of_host(verbs::RegionState* region, ByteRange range) {
   if (region == nullptr || !region->contains(range))
     return verbs::element_error(region, range, 0, 1);
-  if (region->is_device_memory)
-    return Error{Errc::invalid_argument,
-                 "a group combines and copies values of the host's memory, not of a device's"};
+  return Error{Errc::invalid_argument,
+               "a group combines and copies values of the host's memory, not of a device's"};
+}
+
+inline Result<std::span<std::byte>> host_bytes_of(verbs::RegionState* region, ByteRange range) {
+  if (region == nullptr && range == ByteRange{}) return std::span<std::byte>{};
+  if (region == nullptr || !region->contains(range) || region->is_device_memory) [[unlikely]]
+    return why_not_of_host(region, range);
   return std::span{region->address + range.offset, range.length};
+}
+
+Result<void> check_root(std::uint32_t root, Ranks ranks) {
+  if (root < ranks.size) return success();
+  return wrong("there is no rank " + std::to_string(root) + ": the ranks are 0 to " +
+               std::to_string(ranks.size - 1));
+}
+
+/// `all` has a part as long as `own` for each rank.
+Result<void> check_parts(std::size_t all, std::size_t own, Ranks ranks) {
+  if (all == own * ranks.size) return success();
+  return wrong("all parts together have " + std::to_string(all) + " bytes, not " +
+               std::to_string(ranks.size) + " times the " + std::to_string(own) + " of one");
+}
+
+/// `all` has a part for each rank, as long as counted, and `own` is that of this one.
+Result<void> check_counts(Counts counts, std::size_t unit, std::size_t all, std::size_t own,
+                          Ranks ranks) {
+  if (counts.size() != ranks.size)
+    return wrong(std::to_string(counts.size()) + " counts for " + std::to_string(ranks.size) +
+                 " ranks");
+  std::size_t together = 0;
+  for (auto const count : counts) {
+    LEND_TRYV(check_length(count * unit));
+    together += count * unit;
+  }
+  if (together != all)
+    return wrong("all parts together have " + std::to_string(all) + " bytes, and by their counts " +
+                 std::to_string(together));
+  auto const counted = counts[ranks.rank] * unit;
+  if (counted != own)
+    return wrong("the own part has " + std::to_string(own) + " bytes, and by its count " +
+                 std::to_string(counted));
+  return success();
+}
+
+Result<void> check_links(Membership const& team) {
+  if (!team.has_few_links) return success();
+  return Error{
+      Errc::unsupported,
+      "parts of different lengths go straight from rank to rank, and these have few links; "
+      "make the group with GroupLinks::all; nothing was sent"};
 }
 
 }  // namespace
@@ -49,183 +110,68 @@ Result<std::span<std::byte>> bytes_of(ScatterElement element) {
   return host_bytes_of(element.region, element.range);
 }
 
-Result<std::span<std::byte const>> bytes_of(GivenValues const& values) {
-  if (!values.row.empty()) return values.row;
-  return bytes_of(values.lent);
-}
-Result<std::span<std::byte>> bytes_of(GivenPlace const& place) {
-  if (!place.row.empty()) return place.row;
-  return bytes_of(place.lent);
-}
-
-Result<void> CheckedCalls::check_root(std::uint32_t root) const {
-  if (root < ranks_.size) return success();
-  return wrong("there is no rank " + std::to_string(root) + ": the ranks are 0 to " +
-               std::to_string(ranks_.size - 1));
+/// Of the own part, which is what the rank gives or gets, or one of all parts.
+std::size_t CheckedCall::own_bytes(Ranks ranks) const noexcept {
+  auto const& layout = call_.layout();
+  if (layout.out == Parts::own) return call_.out.size();
+  if (layout.in == Parts::own) return call_.in.size();
+  auto const& [counts, counts_out, unit] = given_.counts;
+  if (layout.is_uneven()) return counts.size() == ranks.size ? counts[ranks.rank] * unit : 0;
+  return call_.in.size() / unit / ranks.size * unit;
 }
 
-/// `all` has a part as long as `own` for each rank.
-Result<void> CheckedCalls::check_parts(std::size_t all, std::size_t own) const {
-  if (all == own * ranks_.size) return success();
-  return wrong("all parts together have " + std::to_string(all) + " bytes, not " +
-               std::to_string(ranks_.size) + " times the " + std::to_string(own) + " of one");
+/// Parts of all ranks with `bytes`, one of which has `own`.
+Result<void> CheckedCall::check_all(Counts counts, std::size_t bytes, std::size_t own,
+                                    Ranks ranks) const {
+  auto const& layout = call_.layout();
+  if (layout.has(Parts::all, ranks.rank == call_.root))
+    return layout.is_uneven() ? check_counts(counts, given_.counts.unit, bytes, own, ranks)
+                              : check_parts(bytes, own, ranks);
+  if (bytes == 0 && counts.empty()) return success();
+  return wrong(std::string{"this rank is not the root: it has no parts of all ranks"} +
+               (layout.is_uneven() ? ", and no counts" : ""));
 }
 
-/// The root has `all` parts, the others none.
-Result<void> CheckedCalls::check_rooted(std::uint32_t root, std::size_t all,
-                                        std::size_t own) const {
-  LEND_TRYV(check_root(root));
-  LEND_TRYV(check_length(own));
-  if (ranks_.rank == root) return check_parts(all, own);
-  if (all == 0) return success();
-  return wrong("this rank is not the root: it has no parts of all ranks");
-}
-
-Result<void> CheckedCalls::check_elements(Combining const& op, std::size_t bytes) const {
-  if (op.element_bytes > message_bytes_)
-    return wrong("an element has " + std::to_string(op.element_bytes) +
-                 " bytes, and a message of this group " + std::to_string(message_bytes_));
-  if (bytes % op.element_bytes == 0) return success();
-  return wrong(std::to_string(bytes) + " bytes are no whole number of elements of " +
-               std::to_string(op.element_bytes));
-}
-
-Call CheckedCalls::barrier() const noexcept {
-  return {.collective = Collective::barrier, .where = where_};
-}
-
-Result<Call> CheckedCalls::broadcast(std::uint32_t root, Place values) const {
-  LEND_TRYV(check_root(root));
-  LEND_TRYV(check_length(values.size()));
-  return Call{Collective::broadcast, root, {}, values, values.size(), {}, where_};
-}
-
-Result<Call> CheckedCalls::gather(std::uint32_t root, Bytes own, Place all) const {
-  LEND_TRYV(check_rooted(root, all.size(), own.size()));
-  LEND_TRYV(check_apart(own, all));
-  return Call{Collective::gather, root, own, all, own.size(), {}, where_};
-}
-
-Result<Call> CheckedCalls::scatter(std::uint32_t root, Bytes all, Place own) const {
-  LEND_TRYV(check_rooted(root, all.size(), own.size()));
-  LEND_TRYV(check_apart(all, own));
-  return Call{Collective::scatter, root, all, own, own.size(), {}, where_};
-}
-
-Result<Call> CheckedCalls::allgather(Bytes own, Place all) const {
-  LEND_TRYV(check_length(own.size()));
-  LEND_TRYV(check_parts(all.size(), own.size()));
-  LEND_TRYV(check_apart(own, all));
-  return Call{Collective::allgather, 0, own, all, own.size(), {}, where_};
-}
-
-Result<Call> CheckedCalls::all_to_all(Bytes from, Place to, std::size_t element_bytes) const {
-  auto const own = from.size() / element_bytes / ranks_.size * element_bytes;
-  LEND_TRYV(check_length(own));
-  LEND_TRYV(check_parts(from.size(), own));
-  LEND_TRYV(check_parts(to.size(), own));
-  LEND_TRYV(check_apart(from, to));
-  return Call{Collective::all_to_all, 0, from, to, own, {}, where_};
-}
-
-Result<Call> CheckedCalls::reduce(std::uint32_t root, Combining op, Place values) const {
-  LEND_TRYV(check_root(root));
-  LEND_TRYV(check_length(values.size()));
-  LEND_TRYV(check_elements(op, values.size()));
-  return Call{Collective::reduce, root, values, values, values.size(), op, where_};
-}
-
-Result<Call> CheckedCalls::allreduce(Combining op, Place values) const {
-  LEND_TRYV(check_length(values.size()));
-  LEND_TRYV(check_elements(op, values.size()));
-  return Call{Collective::allreduce, 0, values, values, values.size(), op, where_};
-}
-
-Result<Call> CheckedCalls::reduce_scatter(Combining op, Bytes values, Place own) const {
-  LEND_TRYV(check_length(own.size()));
-  LEND_TRYV(check_parts(values.size(), own.size()));
-  LEND_TRYV(check_apart(values, own));
-  LEND_TRYV(check_elements(op, own.size()));
-  return Call{Collective::reduce_scatter, 0, values, own, own.size(), op, where_};
-}
-
-Result<Call> CheckedCalls::scan(Collective collective, Combining op, Place values) const {
-  LEND_TRYV(check_length(values.size()));
-  LEND_TRYV(check_elements(op, values.size()));
-  return Call{collective, 0, values, values, values.size(), op, where_};
-}
-
-// ---- uneven parts ----
-
-Result<void> CheckedCalls::check_links() const {
-  if (!has_few_links_) return success();
-  return Error{
-      Errc::unsupported,
-      "parts of different lengths go straight from rank to rank, and these have few links; "
-      "make the group with GroupLinks::all; nothing was sent"};
-}
-
-Result<void> CheckedCalls::check_counts(Counts counts, std::size_t unit, std::size_t all,
-                                        std::size_t own) const {
-  if (counts.size() != ranks_.size)
-    return wrong(std::to_string(counts.size()) + " counts for " + std::to_string(ranks_.size) +
-                 " ranks");
-  std::size_t together = 0;
-  for (auto const count : counts) {
-    LEND_TRYV(check_length(count * unit));
-    together += count * unit;
+/// Where all ranks know that the parts are equal, it is another collective.
+Result<void> CheckedCall::take_counts(Membership const& team) {
+  auto const counts = given_.counts.out;
+  if (call_.layout().lengths == Lengths::known) {
+    if (std::ranges::count(counts, counts.front()) == std::ssize(counts)) {
+      call_.collective = Collective::allgather;
+      return success();
+    }
+    LEND_TRYV(check_links(team));
   }
-  if (together != all)
-    return wrong("all parts together have " + std::to_string(all) + " bytes, and by their counts " +
-                 std::to_string(together));
-  auto const counted = counts[ranks_.rank] * unit;
-  if (counted != own)
-    return wrong("the own part has " + std::to_string(own) + " bytes, and by its count " +
-                 std::to_string(counted));
+  call_.block_bytes = 0;
+  call_.counts = &given_.counts;
   return success();
 }
 
-Result<void> CheckedCalls::check_uneven(std::uint32_t root, Counts counts, std::size_t unit,
-                                        std::size_t all, std::size_t own) const {
-  LEND_TRYV(check_root(root));
-  LEND_TRYV(check_links());
+Result<void> CheckedCall::check_values(Membership const& team, GroupOptions const& options) {
+  auto const& layout = call_.layout();
+  auto const ranks = team.ranks;
+  bool const is_in_place = layout.in == Parts::in_place;
+  if (call_.out.empty()) {
+    LEND_TRY(out, bytes_of(given_.out.lent));
+    call_.out = out;
+  }
+  if (is_in_place) {
+    call_.in = call_.out;
+  } else if (call_.in.empty()) {
+    LEND_TRY(in, bytes_of(given_.in.lent));
+    call_.in = in;
+  }
+  auto const own = own_bytes(ranks);
+  if (layout.root != Root::none) LEND_TRYV(check_root(call_.root, ranks));
+  if (layout.lengths == Lengths::pairs) LEND_TRYV(check_links(team));
   LEND_TRYV(check_length(own));
-  if (ranks_.rank == root) return check_counts(counts, unit, all, own);
-  if (all == 0 && counts.empty()) return success();
-  return wrong("this rank is not the root: it has no parts of all ranks, and no counts");
-}
-
-Result<Call> CheckedCalls::gatherv(std::uint32_t root, Bytes own, PartCounts const& counts,
-                                   Place all) const {
-  LEND_TRYV(check_uneven(root, counts.out, counts.unit, all.size(), own.size()));
-  LEND_TRYV(check_apart(own, all));
-  return Call{Collective::gatherv, root, own, all, 0, {}, where_, nullptr, &counts};
-}
-
-Result<Call> CheckedCalls::scatterv(std::uint32_t root, Bytes all, PartCounts const& counts,
-                                    Place own) const {
-  LEND_TRYV(check_uneven(root, counts.in, counts.unit, all.size(), own.size()));
-  LEND_TRYV(check_apart(all, own));
-  return Call{Collective::scatterv, root, all, own, 0, {}, where_, nullptr, &counts};
-}
-
-Result<Call> CheckedCalls::allgatherv(Bytes own, PartCounts const& counts, Place all) const {
-  LEND_TRYV(check_counts(counts.out, counts.unit, all.size(), own.size()));
-  // All ranks have the same counts, and so the same answer.
-  if (std::ranges::count(counts.out, counts.out.front()) == std::ssize(counts.out))
-    return allgather(own, all);
-  LEND_TRYV(check_links());
-  LEND_TRYV(check_apart(own, all));
-  return Call{Collective::allgatherv, 0, own, all, 0, {}, where_, nullptr, &counts};
-}
-
-Result<Call> CheckedCalls::all_to_allv(Bytes from, PartCounts const& counts, Place to) const {
-  LEND_TRYV(check_links());
-  auto const own = counts.in.size() == ranks_.size ? counts.in[ranks_.rank] * counts.unit : 0;
-  LEND_TRYV(check_counts(counts.in, counts.unit, from.size(), own));
-  LEND_TRYV(check_counts(counts.out, counts.unit, to.size(), own));
-  LEND_TRYV(check_apart(from, to));
-  return Call{Collective::all_to_allv, 0, from, to, 0, {}, where_, nullptr, &counts};
+  if (layout.in == Parts::all) LEND_TRYV(check_all(given_.counts.in, call_.in.size(), own, ranks));
+  if (layout.out == Parts::all)
+    LEND_TRYV(check_all(given_.counts.out, call_.out.size(), own, ranks));
+  if (!is_in_place) LEND_TRYV(check_apart(call_.in, call_.out));
+  if (layout.combines()) LEND_TRYV(check_elements(call_.op, own, options.message_bytes));
+  call_.block_bytes = own;
+  return layout.is_uneven() ? take_counts(team) : success();
 }
 
 }  // namespace lend::group

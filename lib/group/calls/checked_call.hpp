@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Makes calls of arguments that are checked: those of the blocking collectives and of scopes. Any
-// thread.
+// Checks what a collective of a team or of a scope is given. Any thread.
 #pragma once
 
 #include <group/values/call.hpp>
@@ -19,62 +18,39 @@ namespace lend::group {
 /// Errors:  invalid_argument  out of bounds, or of a device's memory.
 [[nodiscard]] Result<std::span<std::byte const>> bytes_of(GatherElement element);
 [[nodiscard]] Result<std::span<std::byte>> bytes_of(ScatterElement element);
-[[nodiscard]] Result<std::span<std::byte const>> bytes_of(GivenValues const& values);
-[[nodiscard]] Result<std::span<std::byte>> bytes_of(GivenPlace const& place);
 
-/// All of these return invalid_argument for lengths that do not fit and roots that do not exist.
-class CheckedCalls {
+/// Checks what was given by the table of collectives, and makes a call of it, which refers to it.
+class CheckedCall {
  public:
-  CheckedCalls(Membership const& team, GroupOptions const& options, SourceLine where) noexcept
-      : ranks_{team.ranks},
-        has_few_links_{team.has_few_links},
-        message_bytes_{options.message_bytes},
-        where_{where} {}
+  CheckedCall(GivenCall const& given, SourceLine where) noexcept
+      : given_{given},
+        call_{.collective = given.collective,
+              .root = given.root,
+              .in = given.in.row,
+              .out = given.out.row,
+              .block_bytes = 0,
+              .op = given.op,
+              .where = where} {}
 
-  using Bytes = std::span<std::byte const>;
-  using Place = std::span<std::byte>;
-
-  [[nodiscard]] Call barrier() const noexcept;
-  [[nodiscard]] Result<Call> broadcast(std::uint32_t root, Place values) const;
-  [[nodiscard]] Result<Call> gather(std::uint32_t root, Bytes own, Place all) const;
-  [[nodiscard]] Result<Call> scatter(std::uint32_t root, Bytes all, Place own) const;
-  [[nodiscard]] Result<Call> allgather(Bytes own, Place all) const;
-  [[nodiscard]] Result<Call> all_to_all(Bytes from, Place to, std::size_t element_bytes) const;
-  [[nodiscard]] Result<Call> reduce(std::uint32_t root, Combining op, Place values) const;
-  [[nodiscard]] Result<Call> allreduce(Combining op, Place values) const;
-  [[nodiscard]] Result<Call> reduce_scatter(Combining op, Bytes values, Place own) const;
-  /// Shape:   `collective` is scan or exscan.
-  [[nodiscard]] Result<Call> scan(Collective collective, Combining op, Place values) const;
-
-  // Uneven parts; the call refers to `counts`. These return unsupported where ranks have few links.
-
-  [[nodiscard]] Result<Call> gatherv(std::uint32_t root, Bytes own, PartCounts const& counts,
-                                     Place all) const;
-  [[nodiscard]] Result<Call> scatterv(std::uint32_t root, Bytes all, PartCounts const& counts,
-                                      Place own) const;
-  [[nodiscard]] Result<Call> allgatherv(Bytes own, PartCounts const& counts, Place all) const;
-  [[nodiscard]] Result<Call> all_to_allv(Bytes from, PartCounts const& counts, Place to) const;
+  /// Errors:  invalid_argument  lengths or counts that do not fit, a root that does not exist, and
+  ///                            those of bytes_of().
+  ///          unsupported       parts of different lengths where ranks have few links.
+  [[nodiscard]] Result<void> check(Membership const& team, GroupOptions const& options) {
+    if (call_.layout().out == Parts::none) return success();
+    return check_values(team, options);
+  }
+  /// Once it is checked.
+  [[nodiscard]] Call const& get() const noexcept { return call_; }
 
  private:
-  [[nodiscard]] Result<void> check_root(std::uint32_t root) const;
-  [[nodiscard]] Result<void> check_parts(std::size_t all, std::size_t own) const;
-  [[nodiscard]] Result<void> check_rooted(std::uint32_t root, std::size_t all,
-                                          std::size_t own) const;
-  [[nodiscard]] Result<void> check_elements(Combining const& op, std::size_t bytes) const;
+  [[nodiscard]] Result<void> check_values(Membership const& team, GroupOptions const& options);
+  [[nodiscard]] std::size_t own_bytes(Ranks ranks) const noexcept;
+  [[nodiscard]] Result<void> check_all(Counts counts, std::size_t bytes, std::size_t own,
+                                       Ranks ranks) const;
+  [[nodiscard]] Result<void> take_counts(Membership const& team);
 
-  using Counts = std::span<std::uint32_t const>;
-  /// All parts together, and the own one.
-  [[nodiscard]] Result<void> check_counts(Counts counts, std::size_t unit, std::size_t all,
-                                          std::size_t own) const;
-  /// The root has parts of all, the others none.
-  [[nodiscard]] Result<void> check_uneven(std::uint32_t root, Counts counts, std::size_t unit,
-                                          std::size_t all, std::size_t own) const;
-  [[nodiscard]] Result<void> check_links() const;
-
-  Ranks ranks_;
-  bool has_few_links_;
-  std::size_t message_bytes_;
-  SourceLine where_;
+  GivenCall const& given_;
+  Call call_;
 };
 
 }  // namespace lend::group

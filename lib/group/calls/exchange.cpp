@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The runs of an exchange, and its end. The thread of the group.
-#include <base/copy_bytes.hpp>
+// The calls of an exchange. The thread of the group.
 #include <base/giving_up.hpp>
 #include <group/calls/exchange_state.hpp>
 #include <lend/channel/wait_many.hpp>
 
 #include <algorithm>
-#include <functional>
 #include <new>
 #include <string>
 #include <utility>
@@ -16,14 +14,6 @@ namespace lend {
 
 using group::ExchangeState;
 using group::Row;
-using group::WrittenRow;
-
-namespace {
-
-// A run that finds all its rows written polls no device, and learns of no loss.
-constexpr std::uint32_t runs_per_look = 256;
-
-}  // namespace
 
 Exchange::Exchange(Peers& peers) : state_{std::make_unique<group::ExchangeState>(peers)} {}
 Exchange::~Exchange() = default;
@@ -69,52 +59,6 @@ Exchange& Exchange::receive(std::uint32_t rank, std::span<ScatterParts const> ro
 
 // ---- each run ----
 
-Result<void> group::ExchangeState::post_all(Deadline deadline) {
-  auto& state = peers.state();
-  for (; posted < received.size(); ++posted) {
-    auto& row = received[posted];
-    if (row.place) {
-      row.has_come = row.is_told = false;
-      ++written_awaited;
-      continue;
-    }
-    auto const target = row.packed ? ScatterList{row.packed->scatter(0, row.bytes)} : row.list();
-    LEND_TRY(work, row.scope->post_receive(target, deadline, row.where));
-    works[posted] = std::move(work);
-    ++requests;
-    row.is_to_be_unpacked = row.packed.has_value();
-    state.note_posted(row.rank);
-  }
-  LEND_TRYV(state.tell_posted(deadline));
-  for (; posted < works.size(); ++posted) {
-    auto& row = sent[posted - received.size()];
-    if (row.place) {
-      if (!store_at_once(row)) {
-        LEND_TRYV(write(row, works[posted], deadline));
-      }
-      continue;
-    }
-    auto const found = state.await_receive(row.rank, deadline);
-    if (found.has_error() && base::is_given_up(found.error()))
-      return base::gave_up(deadline,
-                           "rank " + std::to_string(row.rank) + " has no receive for a row of " +
-                               std::to_string(row.bytes) + " bytes: it did not start its exchange",
-                           ": start() or wait() again");
-    LEND_TRYV(found);
-    if (row.packed) {
-      LEND_TRY(room, row.packed->mutable_bytes());
-      LEND_TRYV(row.copy_to(room.data()));
-    }
-    auto const source = row.packed ? GatherList{row.packed->gather(0, row.bytes)} : row.list();
-    LEND_TRY(work, row.scope->post_send(source, deadline, row.where));
-    works[posted] = std::move(work);
-    ++requests;
-    state.note_sent(row.rank);
-  }
-  phase = Phase::under_way;
-  return success();
-}
-
 Result<void> group::ExchangeState::go_on(Deadline deadline) {
   if (group().is_inherited()) return group().why_unusable();
   if (phase == Phase::comparing) {
@@ -145,126 +89,11 @@ Result<void> Exchange::start(Deadline deadline) noexcept try {
   }
   if (state.phase == ExchangeState::Phase::idle) {
     state.phase = ExchangeState::Phase::posting;
-    ++state.run;
+    state.written.begin_run();
   }
   return state.go_on(deadline);
 } catch (std::bad_alloc const&) {
   return Errc::exhausted;
-}
-
-Error group::ExchangeState::is_late(Deadline deadline) const {
-  std::string rows;
-  auto const add = [&](auto const& row, char const* way) {
-    rows += (rows.empty() ? "" : ", ") + std::to_string(row.bytes) + " bytes " + way + " rank " +
-            std::to_string(row.rank);
-  };
-  for (std::size_t i = 0; i < posted; ++i) {
-    if (!is_pending(i)) continue;
-    if (i < received.size())
-      add(received[i], "from");
-    else
-      add(sent[i - received.size()], "to");
-  }
-  return base::gave_up(deadline, "an exchange did not end",
-                       ": it lacks " + rows + "; wait() again");
-}
-
-Result<void> group::ExchangeState::wait_for_posted(Deadline deadline) {
-  bool is_late = false;
-  if (run % runs_per_look == 0) {
-    take_written();  // whose ranks may have ended since
-    static_cast<void>(group().look());
-  }
-  if (!take_written()) {
-    LEND_TRY(has_come, wait_until([this] { return take_written(); }, deadline));
-    is_late = !has_come;
-  }
-  for (std::size_t i = 0; requests > 0 && i < posted; ++i) {
-    auto const waited = works[i].wait(deadline);
-    if (!channel::HandleAccess::is_pending(works[i])) continue;
-    if (waited.has_error() && !base::is_given_up(waited.error())) return waited.error();
-    is_late = true;
-  }
-  if (is_late) return this->is_late(deadline);
-  return success();
-}
-
-bool group::ExchangeState::take_at_once(Row<ScatterElement>& row) const noexcept {
-  if (!row.place || !row.has_come) return false;
-  if (row.is_told) return true;
-  std::byte* const to = row.at_once();
-  if (to == nullptr) return false;
-  base::copy_bytes({to, row.bytes}, {row.came, row.bytes});
-  row.is_told = true;
-  return true;
-}
-
-Result<void> group::ExchangeState::take(std::size_t index) {
-  if (is_written(index)) {
-    auto& row = received[index];
-    if (!row.has_come) {
-      row.is_told = true;
-      peers.state().tell_of_end(row.rank);
-      Error const* const cause = group().first_cause();
-      return cause != nullptr ? *cause : row.channel->failures.broken_error();
-    }
-    if (row.is_told) return success();
-    LEND_TRYV(row.copy_from(row.came));
-    row.is_told = true;
-    return success();
-  }
-  LEND_TRY(done, works[index].poll());
-  if (!done || index >= received.size()) return success();
-  return take_message(received[index], *done);
-}
-
-Result<void> group::ExchangeState::take_message(Row<ScatterElement>& row, WorkSuccess const& done) {
-  if (done.bytes != row.bytes)
-    return Error{Errc::disagreement, "rank " + std::to_string(row.rank) + " sent " +
-                                         std::to_string(done.bytes) + " bytes to a row of " +
-                                         std::to_string(row.bytes)};
-  if (!row.is_to_be_unpacked) return success();
-  LEND_TRY(packed, row.packed->bytes());
-  return row.copy_from(packed.data());
-}
-
-/// As take(), but for the error of its work, which the wait tells, and for what is still to come.
-Result<void> group::ExchangeState::take_over(std::size_t index) {
-  if (is_pending(index)) return success();
-  if (is_written(index)) return take(index);
-  auto const done = works[index].poll();
-  if (done.has_error() || !done.value() || index >= received.size()) return success();
-  return take_message(received[index], *done.value());
-}
-
-void group::ExchangeState::end_run() noexcept {
-  await_no_rows();
-  phase = Phase::idle;
-  posted = requests = 0;
-}
-
-Result<void> group::ExchangeState::end() {
-  // Without requests all rows that came were written.
-  if (requests == 0 && phase == Phase::under_way &&
-      std::ranges::all_of(received, [this](auto& row) { return take_at_once(row); })) {
-    end_run();
-    return success();
-  }
-  auto const to_end = std::span{works}.first(requests > 0 ? posted : 0);
-  auto const worked = lend::wait_all(to_end, within(std::chrono::nanoseconds{0}));
-  Result<void> taken = success();
-  bool is_over = true;
-  for (std::size_t i = 0; i < (requests > 0 ? posted : std::min(posted, received.size())); ++i) {
-    auto const one = take_over(i);
-    if (one.has_value()) continue;
-    is_over = is_over && one.error() != Errc::already_borrowed;
-    if (taken.has_value()) taken = one;
-  }
-  if (is_over) {
-    for (PendingWork& work : to_end) work = PendingWork{};
-    end_run();
-  }
-  return worked.has_error() ? worked : taken;
 }
 
 Result<void> Exchange::wait(Deadline deadline) noexcept try {
@@ -273,6 +102,7 @@ Result<void> Exchange::wait(Deadline deadline) noexcept try {
     LEND_TRYV(state_->go_on(deadline));
     if (state_->phase != ExchangeState::Phase::under_way) return success();
   }
+  if (state_->ends_at_once()) return success();
   LEND_TRYV(state_->wait_for_posted(deadline));
   return state_->end();
 } catch (std::bad_alloc const&) {
@@ -293,8 +123,8 @@ Result<bool> Exchange::poll() noexcept try {
     if (base::is_given_up(went_on.error())) return false;
     return went_on.error();
   }
-  if (state.phase != ExchangeState::Phase::under_way) return true;
-  if (!state.take_written()) state.look_beside();
+  if (state.phase != ExchangeState::Phase::under_way || state.ends_at_once()) return true;
+  if (!state.written.take()) state.written.look();
   bool is_over = true;
   for (std::size_t i = 0; i < state.works.size(); ++i) {
     static_cast<void>(state.works[i].poll());
@@ -324,7 +154,7 @@ Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcep
   }
   // One that has come, else one that never does.
   auto const next_written = [&] {
-    state.take_written();
+    state.written.take();
     std::size_t lost = rows.size();
     for (std::size_t row = 0; row < rows.size(); ++row) {
       if (!state.is_written(row) || state.received[row].is_told) continue;
@@ -339,7 +169,7 @@ Result<std::optional<std::size_t>> Exchange::wait_any(Deadline deadline) noexcep
     auto const other = lend::wait_any(rows, within(std::chrono::nanoseconds{0}));
     if (other.has_value() && other.value()) return told(*other.value());
     if (other.has_error() && !base::is_given_up(other.error())) return other;
-    auto const waited = state.wait_beside(has_come, deadline);
+    auto const waited = state.written.wait_for_any(has_come, deadline);
     if (waited.has_error() && !has_come())
       return base::is_given_up(waited.error()) ? state.is_late(deadline) : waited.error();
   }
@@ -378,7 +208,7 @@ Result<void> Exchange::finish() noexcept try {
   auto const own = state.end_all();
   auto const ended = state.scope.finish();
   state.phase = ExchangeState::Phase::ended;
-  state.await_no_rows();
+  state.written.await_none();
   for (auto& row : state.received) row.scope = nullptr;
   for (auto& row : state.sent) row.scope = nullptr;
   for (PendingWork& work : state.works) work = PendingWork{};

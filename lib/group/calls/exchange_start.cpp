@@ -15,9 +15,18 @@ namespace lend {
 
 using group::PeerBox;
 using group::Row;
-using group::RowBox;
 using group::RowsNote;
 using group::WrittenRow;
+
+namespace {
+
+Error is_late(Deadline deadline, std::vector<std::uint32_t> const& missing) {
+  return base::gave_up(deadline,
+                       launch::list_of(missing) + " did not start an exchange with this rank",
+                       ": start() again");
+}
+
+}  // namespace
 
 /// Posts nothing, so that it can be repeated.
 Result<void> group::ExchangeState::describe() {
@@ -34,7 +43,7 @@ Result<void> group::ExchangeState::describe() {
     auto& partner = add(row, &RowsNote::received);
     if (row.bytes <= short_row_max()) partner.box_bytes += WrittenRow::place_bytes(row.bytes);
   }
-  bool const sleeps = group().options().wait == Wait::event;
+  bool const sleeps = group().links().options().wait == Wait::event;
   std::size_t box_bytes = 0;
   for (auto& [rank, partner] : by_rank) {
     LEND_TRYV(join(rank, partner.ours.received.count));
@@ -45,11 +54,10 @@ Result<void> group::ExchangeState::describe() {
     partners.push_back(std::move(partner));
   }
   if (box_bytes > 0) {
-    LEND_TRY(made, RowBox::create(group().domain(), box_bytes));
-    box = std::move(made);
+    LEND_TRYV(written.make_box(box_bytes));
     for (Partner& partner : partners)
       if (partner.box_bytes > 0)
-        partner.ours.box = box->remote(partner.box_at, partner.box_bytes).encode();
+        partner.ours.box = written.box().remote(partner.box_at, partner.box_bytes).encode();
   }
   for (auto& row : received) {
     auto const& channel = channel::ChannelState::of(peers[row.rank]);
@@ -61,7 +69,7 @@ Result<void> group::ExchangeState::describe() {
   }
   works.resize(received.size() + sent.size());
   if (!partners.empty()) {
-    LEND_TRY(memory, group().domain().allocate(2 * sizeof(RowsNote) * partners.size()));
+    LEND_TRY(memory, group().links().domain().allocate(2 * sizeof(RowsNote) * partners.size()));
     notes = std::move(memory);
     LEND_TRY(bytes, notes->mutable_bytes());
     for (std::size_t i = 0; i < partners.size(); ++i)
@@ -74,8 +82,8 @@ Result<void> group::ExchangeState::describe() {
 
 std::size_t group::ExchangeState::short_row_max() const noexcept {
   // A card writes no words that a thread could store.
-  return group().domain().context().kind() == DeviceKind::soft ? WrittenRow::stored_max
-                                                               : WrittenRow::written_max;
+  return group().links().domain().context().kind() == DeviceKind::soft ? WrittenRow::stored_max
+                                                                       : WrittenRow::written_max;
 }
 
 /// Whether `rank` is a peer whose channel takes so many rows.
@@ -98,18 +106,21 @@ template <class Element>
 Result<void> group::ExchangeState::prepare(Row<Element>& row, std::uint32_t most) {
   LEND_TRY(own, scope.on(row.rank));
   row.scope = own;
-  if (row.packed) return success();
-  LEND_TRY(are_elements, row.take_elements(most));
-  if (are_elements) return success();
-  LEND_TRY(memory, peers[row.rank].protection_domain().allocate(row.bytes));
-  row.packed = std::move(memory);
+  if (!row.packed) {
+    LEND_TRY(are_elements, row.take_elements(most));
+    if (!are_elements) {
+      LEND_TRY(memory, peers[row.rank].protection_domain().allocate(row.bytes));
+      row.packed = std::move(memory);
+    }
+  }
+  if (!row.packed) {
+    if (row.elements.size() == 1) row.only = row.elements.front();
+  } else if constexpr (std::is_same_v<Element, GatherElement>) {
+    row.only = row.packed->gather(0, row.bytes);
+  } else {
+    row.only = row.packed->scatter(0, row.bytes);
+  }
   return success();
-}
-
-Error group::ExchangeState::is_late(Deadline deadline, std::vector<std::uint32_t> const& missing) {
-  return base::gave_up(deadline,
-                       launch::list_of(missing) + " did not start an exchange with this rank",
-                       ": start() again");
 }
 
 Result<void> group::ExchangeState::post_notes(Deadline deadline) {
@@ -130,7 +141,7 @@ Result<void> group::ExchangeState::post_notes(Deadline deadline) {
       std::vector<std::uint32_t> missing;
       for (auto const& other : std::span{partners}.subspan(notes_sent))
         if (!state.finds_receive(other.rank)) missing.push_back(other.rank);
-      return is_late(deadline, missing);
+      return lend::is_late(deadline, missing);
     }
     LEND_TRYV(found);
     auto const note = notes->gather((2 * notes_sent + 1) * size, size);
@@ -151,24 +162,19 @@ Result<void> group::ExchangeState::compare(Deadline deadline) {
         return waited.error();
       if (missing.empty() || missing.back() != partner.rank) missing.push_back(partner.rank);
     }
-  if (!missing.empty()) return is_late(deadline, missing);
+  if (!missing.empty()) return lend::is_late(deadline, missing);
   for (std::size_t i = 0; i < partners.size() && !wrong; ++i) {
-    LEND_TRY(theirs, take_note(i));
+    RowsNote theirs;
+    LEND_TRY(bytes, notes->bytes(2 * i * sizeof theirs, sizeof theirs));
+    std::memcpy(&theirs, bytes.data(), sizeof theirs);
     auto const alike = group::compare(partners[i].ours, theirs, partners[i].rank);
     auto const chosen = alike.has_value() ? choose_written(partners[i], theirs) : alike;
     if (chosen.has_error()) wrong = chosen.error();
   }
   if (wrong) return *wrong;
   phase = Phase::posting;
-  run = 1;
+  written.begin_run();
   return success();
-}
-
-Result<RowsNote> group::ExchangeState::take_note(std::size_t index) const {
-  RowsNote theirs;
-  LEND_TRY(bytes, notes->bytes(2 * index * sizeof(RowsNote), sizeof(RowsNote)));
-  std::memcpy(&theirs, bytes.data(), sizeof theirs);
-  return theirs;
 }
 
 Result<void> group::ExchangeState::choose_written(Partner& partner, RowsNote const& theirs) {
@@ -181,15 +187,16 @@ Result<void> group::ExchangeState::choose_written(Partner& partner, RowsNote con
       row.box = &partner.box;
       row.values.resize(row.bytes);
       row.packed.reset();
+      row.only.reset();
     }
     return place;
   };
   choose(received, partner.box_at);
-  auto const written = choose(sent, 0);
-  if (written == 0) return success();
+  auto const theirs_bytes = choose(sent, 0);
+  if (theirs_bytes == 0) return success();
   LEND_TRY(region, RemoteRegion::decode(theirs.box));
   partner.box = PeerBox{region, channel_of(partner.rank).connection.raw()};
-  if (written <= partner.box.size()) return success();
+  if (theirs_bytes <= partner.box.size()) return success();
   return Error{Errc::incompatible_peer, "rank " + std::to_string(partner.rank) +
                                             " has no room for the short rows of this rank"};
 }

@@ -7,7 +7,8 @@
 
 namespace lend {
 
-Group::Group(std::shared_ptr<group::GroupState> state) noexcept : Team{state, state->whole()} {}
+Group::Group(std::shared_ptr<group::GroupState> state) noexcept
+    : Team{state, state->teams().whole()} {}
 Group::Group(Group&&) noexcept = default;
 Group& Group::operator=(Group&& other) noexcept {
   Group old{std::move(*this)};
@@ -19,7 +20,8 @@ Group::~Group() {
 }
 
 Result<Team> Group::team(std::span<std::uint32_t const> members) {
-  LEND_TRY(membership, state().team(members));
+  if (state().has_left()) return state().why_unusable();
+  LEND_TRY(membership, state().teams().find(members));
   return Team{state_, *membership};
 }
 
@@ -30,21 +32,21 @@ void Group::abandon(std::string_view why) noexcept {
   state().abandon(why);
 }
 Result<void> Group::check() noexcept {
-  auto const looked = state().look();
+  auto const looked = state().calls().look();
   if (looked.has_error()) return looked.error();
   return success();
 }
 Result<bool> Group::poll() noexcept {
-  return state().look();
+  return state().calls().look();
 }
 Result<bool> Group::arm() noexcept {
-  return state().arm();
+  return state().calls().arm();
 }
 int Group::descriptor() const noexcept {
-  return state().descriptor();
+  return state().links().set().descriptor();
 }
 Deadline Group::look_again() const noexcept {
-  return state().look_again();
+  return state().calls().arrivals().look_again();
 }
 std::uint32_t Group::generation() const noexcept {
   return state().history().generation;

@@ -60,8 +60,8 @@ Result<Group> Group::rejoin(Seat const& seat, Deadline deadline, Rejoin const& h
   if (how.patience < milliseconds{0} || how.patience > std::chrono::days{30})
     return Error{Errc::invalid_argument, "the patience is 0 to 30 days"};
   // Links are prepared before it is known which seats stay empty, and so which numbers they get.
-  if (group::Neighbours{seat.size, state().options().links}.are_few() && how.at_least != 0 &&
-      how.at_least < seat.size)
+  if (group::Neighbours{seat.size, state().links().options().links}.are_few() &&
+      how.at_least != 0 && how.at_least < seat.size)
     return Error{Errc::invalid_argument,
                  "ranks with few links rejoin when all " + std::to_string(seat.size) +
                      " have come, not " + std::to_string(how.at_least) +
@@ -73,7 +73,7 @@ Result<Group> Group::rejoin(Seat const& seat, Deadline deadline, Rejoin const& h
                         .at_least = how.at_least == 0 ? seat.size : how.at_least,
                         .patience_ms = static_cast<std::uint32_t>(
                             std::chrono::duration_cast<milliseconds>(how.patience).count())};
-  auto group = meet(state().domain(), seat, deadline, state().options(), coming);
+  auto group = meet(state().links().domain(), seat, deadline, state().links().options(), coming);
   history.seen = coming.seen;
   return group;
 }
@@ -88,7 +88,7 @@ Result<Group> Group::meet(ProtectionDomain const& domain, Seat const& seat, Dead
     auto const& [generation, finished_by_all, ranks] = proposal.members;
     coming.seen = std::max(coming.seen, generation);
     auto& state = *prepared.state_;
-    if (state.links().neighbours().are_few() && ranks.size() != state.ranks().size)
+    if (state.links().neighbours().are_few() && ranks.size() != state.links().ranks().size)
       return Error{Errc::incompatible_peer, "the desk proposed fewer ranks than have links"};
     state.keep(ranks);
     state.history() = {

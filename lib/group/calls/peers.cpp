@@ -248,7 +248,7 @@ Result<PeerMessage> Peers::receive_any(Deadline deadline) noexcept {
     auto& group = state().group();
     if (group.peers().have_all_left(ranks()))
       return Error{Errc::peer_lost, "all peers have left the group: no message can come any more"};
-    LEND_TRYV(group.wait_for_any(deadline));
+    LEND_TRYV(group.calls().wait_for_any(deadline));
   }
 }
 

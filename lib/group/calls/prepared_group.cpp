@@ -61,9 +61,10 @@ std::span<RankCard const> PreparedGroup::cards() const noexcept {
 Result<Group> PreparedGroup::handshake(std::span<RankCard const> theirs, Deadline deadline) && {
   if (state_ == nullptr)
     return Error{Errc::stale_handle, "this PreparedGroup was moved from or connected before"};
-  if (theirs.size() != state_->ranks().size)
+  if (theirs.size() != state_->links().ranks().size)
     return Error{Errc::invalid_argument, "there are " + std::to_string(theirs.size()) +
-                                             " cards for " + std::to_string(state_->ranks().size) +
+                                             " cards for " +
+                                             std::to_string(state_->links().ranks().size) +
                                              " ranks: give one for each, in their order"};
   for (std::uint32_t rank = 0; rank < theirs.size(); ++rank)
     if (RankCard const& ours = state_->links().cards()[rank]; ours != RankCard{}) {

@@ -79,6 +79,7 @@ struct Row {
   std::vector<Element> elements{};       // of a list; of others once a request takes them
   std::vector<RowPart> parts{};          // of others, and of what is copied
   PollingScope* scope = nullptr;         // since the first run
+  std::optional<Element> only{};         // of its request, if that has one
   std::optional<MemoryRegion> packed{};  // of what is copied
   bool is_to_be_unpacked = false;        // since it was posted
   // Of one that is written:

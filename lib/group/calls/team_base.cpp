@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Ranks of a team, and how its calls begin. The thread of the group.
+// The ranks of a team, and the one way of all its calls. The thread of the group.
 #include <group/calls/checked_call.hpp>
 #include <group/state/group_state.hpp>
 #include <lend/base/stop.hpp>
@@ -9,8 +9,6 @@
 
 namespace lend {
 
-using group::Call;
-using group::CheckedCalls;
 using group::GroupState;
 using group::Membership;
 using group::Ranks;
@@ -38,28 +36,29 @@ std::span<std::uint32_t const> TeamBase::members() const noexcept {
   return membership_->members;
 }
 std::span<std::uint32_t const> TeamBase::missing() const noexcept {
-  return state().missing();
+  return state().calls().arrivals().missing();
 }
 std::optional<std::uint32_t> TeamBase::lost_rank() const noexcept {
-  return state().lost_rank();
+  return state().failure().lost_rank();
 }
 Error const* TeamBase::first_cause() const noexcept {
-  return state().first_cause();
+  return state().failure().cause();
 }
 Ranks const& TeamBase::ranks() const noexcept {
   static_cast<void>(state());
   return membership_->ranks;
 }
-CheckedCalls TeamBase::checked(SourceLine where) const noexcept {
-  auto const& options = state().options();
-  return {*membership_, options, where};
-}
-Result<void> TeamBase::run(Result<Call> const& call, GatherElement in, ScatterElement out,
-                           Deadline deadline) noexcept {
-  if (call.has_error()) return call.error();
-  if (in.region == nullptr && out.region == nullptr)
-    return state().run(*membership_, call.value(), deadline);
-  return state().run_lent(*membership_, call.value(), in, out, deadline);
+Result<void> TeamBase::call(group::GivenCall const& given, Deadline deadline,
+                            SourceLine where) noexcept {
+  auto& group = state();
+  group::CheckedCall checked{given, where};
+  LEND_TRYV(checked.check(*membership_, group.links().options()));
+  if (given.in.is_one || given.out.is_one)
+    return group.calls().run_on_value(*membership_, checked.get(), deadline);
+  if (given.in.lent.region == nullptr && given.out.lent.region == nullptr)
+    return group.calls().run(*membership_, checked.get(), deadline);
+  return group.calls().run_lent(*membership_, checked.get(), given.in.lent, given.out.lent,
+                                deadline);
 }
 
 }  // namespace lend

@@ -45,7 +45,7 @@ bool goes_on(Error const& error) noexcept {
 class group::WindowState {
  public:
   WindowState(Peers& peers, PeersState& state)
-      : peers_{peers}, state_{state}, targets_(state.group().ranks().size) {}
+      : peers_{peers}, state_{state}, targets_(state.group().links().ranks().size) {}
   WindowState(WindowState const&) = delete;
   WindowState& operator=(WindowState const&) = delete;
   ~WindowState() {
@@ -124,7 +124,7 @@ class group::WindowState {
 // ---- once ----
 
 Result<void> WindowState::expose(MemoryRegion& own, RemoteAccess access) {
-  auto const& domain = group().domain();
+  auto const& domain = group().links().domain();
   region_ = own.gather().region;
   if (region_ != nullptr && region_->protection_domain != domain.native())
     return Error{Errc::invalid_argument,
@@ -166,7 +166,7 @@ Result<void> WindowState::meet(Result<void> const& exposed, Deadline deadline, S
     Target& target = targets_[members[i]];
     LEND_TRY(part, RemoteRegion::decode(theirs[i].part));
     LEND_TRY(notices, RemoteRegion::decode(theirs[i].notices));
-    LEND_TRY(word, notices.sub_region(group().ranks().rank * word_bytes, word_bytes));
+    LEND_TRY(word, notices.sub_region(group().links().ranks().rank * word_bytes, word_bytes));
     target.part = part;
     target.word = word;
   }
@@ -212,7 +212,7 @@ Result<void> WindowState::notify(std::uint32_t rank, Deadline deadline, SourceLi
   auto const offset = rank * word_bytes;
   // Only where the device does not copy what is posted, the last one may be on loan.
   while (counts_->mutable_bytes(offset, word_bytes).has_error()) {
-    LEND_TRYV(group().wait_for_any(deadline));
+    LEND_TRYV(group().calls().wait_for_any(deadline));
   }
   auto const word = Mailbox::word_of(target.given + 1);
   std::memcpy(counts_->mutable_bytes(offset, word_bytes).assume_value().data(), &word, sizeof word);
@@ -238,7 +238,7 @@ Result<void> WindowState::wait_notices(std::uint32_t rank, std::uint64_t count,
     if (group().peers().have_all_left({&rank, 1}))
       return Error{Errc::peer_lost, "rank " + std::to_string(rank) +
                                         " has left the group, and gives no more notices"};
-    auto const waited = group().wait_for_any(deadline, std::ref(have_come));
+    auto const waited = group().calls().wait_for_any(deadline, std::ref(have_come));
     if (waited.has_value()) continue;
     if (!is_given_up(waited.error())) return waited;
     return base::gave_up(
@@ -256,7 +256,7 @@ Result<void> WindowState::wait_for_work(Deadline deadline) noexcept {
     if (!targets_[rank].is_in_scope) continue;
     LEND_TRY(scope, scope_->on(rank));
     while (scope->outstanding() > 0) {
-      auto const waited = group().wait_for_any(deadline);
+      auto const waited = group().calls().wait_for_any(deadline);
       if (waited.has_value()) continue;
       if (!is_given_up(waited.error())) return waited;
       return base::gave_up(deadline, "work to rank " + std::to_string(rank) + " was not over",
@@ -334,7 +334,7 @@ WindowState& Window::state() const noexcept {
 
 Result<Window> Window::create(Peers& peers, MemoryRegion& own, RemoteAccess access,
                               Deadline deadline, SourceLine where) {
-  auto const& device = peers.state().group().domain().context();
+  auto const& device = peers.state().group().links().domain().context();
   if (!device.capabilities().endpoints)
     return Error{Errc::unsupported,
                  device.name() +

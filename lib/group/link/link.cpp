@@ -1,94 +1,72 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A receive is posted again after its message was released, which may be one message later; sends
 // use their slots in turn. The thread of the group.
-#include <base/copy_bytes.hpp>
 #include <channel/work/access.hpp>
 #include <group/link/link.hpp>
-#include <lend/channel/unsafe.hpp>
-#include <verbs/queue/adoption.hpp>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace lend::group {
 
+namespace {
+
+/// Whether a message may be posted, so that there stays room for reads.
+bool has_room(Channel const& link, std::uint32_t most) noexcept {
+  channel::ChannelAccess const channel{link};
+  if (channel.sends_outstanding() < most) return true;
+  channel.poll();
+  return channel.sends_outstanding() < most;
+}
+
+/// The peer says that it has freed so many of this rank's messages.
+Result<void> update(SendWindow& window, std::uint32_t freed) noexcept {
+  if (window.update(freed)) return success();
+  return Error{Errc::incompatible_peer, "a rank frees more messages than it was sent"};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Link>> Link::prepare(ProtectionDomain const& domain,
-                                            PreparedChannel prepared, LinkOptions const& options) {
-  auto const slots = options.receives() * 2;
-  LEND_TRY(memory, domain.allocate(slots * options.slot_bytes() + sizeof(RankStatus) +
-                                   WrittenMessage::bytes));
-  LEND_TRY(bytes, memory.mutable_bytes());
-  std::optional<Mailbox> mailbox;
-  if (options.mailboxes != nullptr) {
-    LEND_TRY(made, options.mailboxes->make_next());
-    mailbox = std::move(made);
-  }
-  auto link = std::make_unique<Link>(std::move(prepared), std::move(memory), bytes.data(),
-                                     std::move(mailbox), options);
-  LEND_TRYV(link->post_receives());
+                                            PreparedChannel prepared,
+                                            std::optional<Mailbox> mailbox,
+                                            LinkOptions const& options) {
+  LEND_TRY(memory, LinkMemory::allocate(domain, options));
+  auto link =
+      std::make_unique<Link>(std::move(prepared), std::move(memory), std::move(mailbox), options);
+  LEND_TRYV(link->receives_.post_all(*link->prepared_));
   return link;
 }
 
-Link::Link(PreparedChannel prepared, MemoryRegion memory, std::byte* place,
-           std::optional<Mailbox> mailbox, LinkOptions const& options)
+Link::Link(PreparedChannel prepared, LinkMemory memory, std::optional<Mailbox> mailbox,
+           LinkOptions const& options)
     : options_{options},
       memory_{std::move(memory)},
-      place_{place},
       mailbox_{std::move(mailbox)},
       window_{options.window},
       prepared_{std::move(prepared)},
-      receives_(options.receives()),
-      posted_(options.receives()),
-      sends_(options.receives()) {
+      receives_{memory_, options.receives()},
+      sends_{memory_, options.receives()} {
   arrived_.reserve(arrived_max() + options.receives());  // also where a peer writes all it may
 }
 
-Link::~Link() = default;
-
-Result<void> Link::post_receives() {
-  for (std::uint32_t slot = 0; slot < options_.receives(); ++slot) {
-    LEND_TRY(handle,
-             prepared_->post_receive(memory_.scatter(receive_at(slot), options_.slot_bytes())));
-    receives_[slot].emplace(std::move(handle));
-    posted_[outstanding_++] = slot;
-  }
-  return success();
-}
-
 Result<void> Link::connect(RankCard const& peer) {
-  LEND_TRY(channel, std::move(*prepared_).handshake(peer.endpoint));
-  prepared_.reset();
-  channel_.emplace(std::move(channel));
-  note_memory_of(peer);
-  return success();
+  return begin(std::move(*prepared_).handshake(peer.endpoint), peer);
 }
 
 Result<void> Link::adopt(QueuePair connected, RankCard const& peer) {
-  auto const first = verbs::QueuePairAccess::handle_of(connected).first_sender;
-  LEND_TRY(channel, std::move(*prepared_).adopt(std::move(connected)));
-  prepared_.reset();
-  channel_.emplace(std::move(channel));
-  note_memory_of(peer);
-  greetings_ = flow::Greetings{first};
-  has_met_ = first == verbs::FirstSender::either;
-  return success();
+  return begin(std::move(*prepared_).adopt(std::move(connected)), peer);
 }
 
-Result<void> Link::greet() noexcept {
-  if (!channel_ || has_met_) return success();
-  LEND_TRYV(take_arrivals());
-  if (failure() != nullptr) return *failure();
-  if (oldest_ != 0) {  // something has come
-    if (greetings_.is_awaited()) {
-      LEND_TRYV(without_value(post({.kind = MessageHead::Kind::credit}, {})));
-    }
-    greetings_.note_arrival();
-    has_met_ = true;
-  } else if (greetings_.is_due()) {
-    LEND_TRYV(without_value(post({.kind = MessageHead::Kind::credit}, {})));
-    greetings_.note_sent();
-  }
+Result<void> Link::begin(Result<Channel> connected, RankCard const& peer) noexcept {
+  LEND_TRY(channel, std::move(connected));
+  prepared_.reset();
+  channel_.emplace(std::move(channel));
+  status_.emplace(*channel_, memory_, peer.record);
+  // What goes inline is copied by the post, so that nothing need be known of its end.
+  if (channel_->inline_bytes() >= WrittenMessage::bytes)
+    theirs_ =
+        PeerMailbox{peer.mailbox, options_.window, channel::ChannelAccess{*channel_}.queue_pair()};
   return success();
 }
 
@@ -104,33 +82,53 @@ Result<void> Link::take_arrivals() noexcept {
 
 Result<void> Link::take_received() noexcept {
   // No more than can have come by now: a peer that sends on and on does not keep this rank here.
-  for (std::size_t taken = 0, most = outstanding_; taken < most; ++taken) {
-    std::uint32_t const slot = posted_[oldest_];
+  for (std::size_t taken = 0, most = receives_.outstanding(); taken < most; ++taken) {
+    std::uint32_t slot = 0;
+    std::size_t bytes = 0;
     // The poll for the first one has asked the queue, or had no need to.
-    if (taken != 0 && !channel::HandleAccess::is_worth_a_poll(*receives_[slot])) break;
-    LEND_TRY(done, receives_[slot]->poll());
-    if (!done) break;
-    oldest_ = (oldest_ + 1) % posted_.size();
-    --outstanding_;
+    LEND_TRY(has_come, receives_.take(taken == 0, slot, bytes));
+    if (!has_come) break;
     MessageHead head;
-    std::memcpy(&head, place_ + receive_at(slot), sizeof head);
-    if (done->bytes < sizeof head || done->bytes != sizeof head + head.length)
+    std::memcpy(&head, memory_.received(slot), sizeof head);
+    if (bytes < sizeof head || bytes != sizeof head + head.length)
       return Error{Errc::incompatible_peer, "a message between ranks is damaged"};
-    LEND_TRYV(update_window(head.freed));
+    LEND_TRYV(update(window_, head.freed));
     peer_has_left_ |= head.kind == MessageHead::Kind::left;
     if (head.kind == MessageHead::Kind::broken) fault_ = head.fault();
     if (head.kind == MessageHead::Kind::part || head.kind == MessageHead::Kind::come) {
       arrived_.push_back({head, slot, {}});
     } else {
-      LEND_TRYV(post_again(slot));
+      LEND_TRYV(receives_.post_again(*channel_, slot));
     }
   }
   return success();
 }
 
+Result<bool> Link::take_written() noexcept {
+  if (!has_written()) return false;
+  auto const freed = mailbox_->take_freed();
+  if (freed) {
+    LEND_TRYV(update(window_, *freed));
+  }
+  bool has_any = freed.has_value();
+  while (mailbox_->has_next()) {
+    if (arrived_.size() >= arrived_max())
+      return Error{Errc::incompatible_peer, "a rank writes more messages than it may"};
+    Arrived& next = arrived_.emplace_back();
+    next.slot = Arrived::written;
+    auto const is_whole = mailbox_->take(next.head, next.values);
+    if (!is_whole.has_value() || !is_whole.assume_value()) arrived_.pop_back();
+    LEND_TRYV(is_whole);
+    if (!is_whole.assume_value()) break;
+    LEND_TRYV(update(window_, next.head.freed));
+    has_any = true;
+  }
+  return has_any;
+}
+
 std::span<std::byte const> Link::bytes_of(Arrived const& arrival) const noexcept {
   if (arrival.slot == Arrived::written) return std::span{arrival.values}.first(arrival.head.length);
-  return {place_ + receive_at(arrival.slot) + sizeof(MessageHead), arrival.head.length};
+  return {memory_.received(arrival.slot) + sizeof(MessageHead), arrival.head.length};
 }
 
 Result<void> Link::release(std::size_t index) noexcept {
@@ -149,21 +147,9 @@ Result<void> Link::release(std::size_t index) noexcept {
 
 Result<void> Link::post_released() noexcept {
   if (!released_) return success();
-  LEND_TRYV(post_again(*std::exchange(released_, std::nullopt)));
+  LEND_TRYV(receives_.post_again(*channel_, *std::exchange(released_, std::nullopt)));
   ++freed_;
   return report_freed();
-}
-
-Result<void> Link::post_again(std::uint32_t slot) noexcept {
-  if (failure() != nullptr) return success();  // nothing more will come
-  // SAFETY: the memory is the link's, which ends after the channel. These bytes are read once the
-  // handle has the result.
-  LEND_TRY(handle, unsafe_post_receive(*channel_,
-                                       memory_.scatter(receive_at(slot), options_.slot_bytes())));
-  receives_[slot].emplace(std::move(handle));
-  posted_[(oldest_ + outstanding_) % posted_.size()] = slot;
-  ++outstanding_;
-  return success();
 }
 
 Result<bool> Link::try_send(MessageHead head, std::span<std::byte const> bytes) noexcept {
@@ -173,93 +159,55 @@ Result<bool> Link::try_send(MessageHead head, std::span<std::byte const> bytes) 
   return posted;
 }
 
-bool Link::has_room() noexcept {
-  channel::ChannelAccess const channel{*channel_};
-  if (channel.sends_outstanding() < options_.sends_and_writes()) return true;
-  channel.poll();
-  return channel.sends_outstanding() < options_.sends_and_writes();
-}
-
-Result<bool> Link::free_send_slot() noexcept {
-  auto& handle = sends_[next_send_];
-  if (!handle) return true;
-  LEND_TRY(done, handle->poll());
-  if (!done) return false;
-  handle.reset();
-  return true;
-}
-
 Result<bool> Link::post(MessageHead head, std::span<std::byte const> bytes) noexcept {
   head.freed = freed_;
   head.length = static_cast<std::uint32_t>(bytes.size());
-  if (may_write(head)) return write_message(head, bytes);
-  if (!has_room()) return false;
-  LEND_TRY(is_free, free_send_slot());
+  if (theirs_.takes(head)) return write(head, bytes.data());
+  if (!has_room(*channel_, options_.sends_and_writes())) return false;
+  LEND_TRY(is_free, sends_.free_next());
   if (!is_free) return false;
-  std::byte* const room = place_ + send_at(next_send_);
-  std::memcpy(room, &head, sizeof head);
-  base::copy_bytes({room + sizeof head, bytes.size()}, bytes);
-  // SAFETY: as in post_again().
-  LEND_TRY(handle, unsafe_post_send(
-                       *channel_, memory_.gather(send_at(next_send_), sizeof head + bytes.size())));
-  sends_[next_send_].emplace(std::move(handle));
-  next_send_ = (next_send_ + 1) % options_.receives();
+  LEND_TRYV(sends_.send(*channel_, head, bytes));
   reported_ = freed_;
   // While the message goes, what the next ones need.
   LEND_TRYV(post_released());
-  LEND_TRYV(without_value(free_send_slot()));
+  LEND_TRYV(without_value(sends_.free_next()));
   return true;
 }
 
-bool Link::ask() noexcept {
-  if (question_) return true;
-  is_answered_ = false;
-  if (is_over() || peer_status_.size() < sizeof(RankStatus)) return false;
-  // SAFETY: as in post_again().
-  auto posted = unsafe_post_read(*channel_, {memory_.scatter(answer_at(), sizeof(RankStatus)),
-                                             peer_status_.slice(0, sizeof(RankStatus))});
-  if (!posted) return false;
-  question_.emplace(std::move(posted).value());
+Result<bool> Link::write(MessageHead const& head, std::byte const* values) noexcept {
+  if (theirs_.is_stored_to()) {
+    theirs_.store(head, values);
+  } else {
+    if (!has_room(*channel_, options_.sends_and_writes())) return false;
+    LEND_TRYV(theirs_.write(*channel_, memory_, head, values));
+  }
+  reported_ = freed_;
+  if (released_) {
+    LEND_TRYV(post_released());
+  }
   return true;
 }
 
-bool Link::has_answer() noexcept {
-  if (!question_) return true;
-  auto const done = question_->poll();
-  if (done.has_value() && !done.value()) return false;
-  is_answered_ = done.has_value() && !std::exchange(is_question_old_, false);
-  question_.reset();
-  return true;
+bool Link::gains_room() noexcept {
+  auto const freed = mailbox_->take_freed();
+  return freed && window_.update(*freed) && !window_.is_full();
 }
 
-std::optional<RankStatus> Link::answer() const noexcept {
-  if (question_ || !is_answered_) return {};
-  auto const bytes = memory_.bytes(answer_at(), sizeof(RankStatus));
-  return bytes ? RankStatus::from(bytes.value()) : std::nullopt;
-}
-
-Result<void> Link::read(std::uint32_t lane, std::size_t offset, ScatterElement target) noexcept {
-  // SAFETY: as in post_again(); the target is the group's, which outlives its links, or on loan
-  // until end_read().
-  LEND_TRY(handle,
-           unsafe_post_read(*channel_, {target, peer_status_.slice(sizeof(RankStatus) + offset,
-                                                                   target.range.length)}));
-  reading_[lane].emplace(std::move(handle));
+Result<void> Link::tell_freed() noexcept {
+  if (!theirs_.exists()) return send_credit();
+  if (theirs_.is_stored_to()) {
+    store_freed();
+  } else {
+    if (!has_room(*channel_, options_.sends_and_writes())) return success();  // once there is some
+    LEND_TRYV(theirs_.write_freed(*channel_, memory_, freed_));
+    reported_ = freed_;
+  }
   return success();
 }
 
-Result<bool> Link::has_read(std::uint32_t lane) noexcept {
-  LEND_TRY(done, reading_[lane]->poll());
-  if (!done) return false;
-  reading_[lane].reset();
-  return true;
-}
-
-std::optional<Error> Link::end_read(std::uint32_t lane) noexcept {
-  if (!reading_[lane]) return {};
-  if (auto const done = reading_[lane]->poll(); done.has_value() && done.value()) return {};
-  return channel::ChannelAccess{*channel_}.end_connection(
-      Error{Errc::channel_broken, "the group broke while it read from this rank"});
+void Link::store_freed() noexcept {
+  theirs_.store_freed(freed_);
+  reported_ = freed_;
 }
 
 bool Link::try_end(MessageHead const& head) noexcept {
@@ -270,13 +218,7 @@ bool Link::try_end(MessageHead const& head) noexcept {
 }
 
 bool Link::is_quiet() noexcept {
-  if (is_over()) return true;
-  // The peer's receives are posted, so that its device takes all without the peer's program.
-  return std::ranges::all_of(sends_, [](auto& handle) {
-    if (!handle) return true;
-    auto const done = handle->poll();
-    return !done.has_value() || done.value().has_value();
-  });
+  return is_over() || sends_.is_quiet();
 }
 
 }  // namespace lend::group

@@ -4,22 +4,22 @@
 // group.
 #pragma once
 
-#include <flow/greetings.hpp>
+#include <group/link/link_memory.hpp>
 #include <group/link/link_options.hpp>
 #include <group/link/mailbox.hpp>
 #include <group/link/message_head.hpp>
 #include <group/link/peer_mailbox.hpp>
-#include <group/link/rank_status.hpp>
+#include <group/link/peer_status.hpp>
+#include <group/link/receive_ring.hpp>
+#include <group/link/send_ring.hpp>
 #include <group/link/send_window.hpp>
 #include <lend/base/result.hpp>
+#include <lend/base/stop.hpp>
 #include <lend/channel/channel.hpp>
-#include <lend/channel/pending_work.hpp>
 #include <lend/channel/prepared_channel.hpp>
 #include <lend/group/rank_card.hpp>
-#include <lend/verbs/memory_region.hpp>
 #include <lend/verbs/protection_domain.hpp>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -40,32 +40,31 @@ class Link {
     Mailbox::Values values;  ///< of one that was written
   };
 
-  /// Errors:  those of ProtectionDomain::allocate(), PreparedChannel::post_receive() and
-  ///          Mailboxes::make_next().
+  /// With a mailbox if this rank looks into it as long as it waits.
+  /// Errors:  those of ProtectionDomain::allocate() and PreparedChannel::post_receive().
   [[nodiscard]] static Result<std::unique_ptr<Link>> prepare(ProtectionDomain const& domain,
                                                              PreparedChannel prepared,
+                                                             std::optional<Mailbox> mailbox,
                                                              LinkOptions const& options);
-  Link(PreparedChannel prepared, MemoryRegion memory, std::byte* place,
-       std::optional<Mailbox> mailbox, LinkOptions const& options);
+  Link(PreparedChannel prepared, LinkMemory memory, std::optional<Mailbox> mailbox,
+       LinkOptions const& options);
   Link(Link const&) = delete;
   Link& operator=(Link const&) = delete;
-  ~Link();
+  ~Link() = default;
 
-  [[nodiscard]] Endpoint const& endpoint() const noexcept { return prepared_->endpoint(); }
-  /// Empty if there is none.
-  [[nodiscard]] Result<RemoteRegion> mailbox() const noexcept;
   [[nodiscard]] Result<void> connect(RankCard const& peer);
   /// To connect it by other means than endpoints, and give it to adopt().
   [[nodiscard]] PreparedQueuePair take_queue_pair() noexcept {
     return prepared_->take_queue_pair();
   }
   [[nodiscard]] Result<void> adopt(QueuePair connected, RankCard const& peer);
-  /// Sends the greeting that is due, or the answer to the peer's. Before the first call.
+  /// Sends a message without values, whatever the peer has received.
   /// Errors:  the link is broken.
-  [[nodiscard]] Result<void> greet() noexcept;
-  /// Whether both ends may send.
-  [[nodiscard]] bool has_met() const noexcept { return has_met_; }
-  [[nodiscard]] Deadline next_greeting() const noexcept { return greetings_.next(); }
+  [[nodiscard]] Result<void> send_credit() noexcept {
+    return without_value(post({.kind = MessageHead::Kind::credit}, {}));
+  }
+  /// Whether any message was taken of those that are sent.
+  [[nodiscard]] bool has_heard() const noexcept { return receives_.has_taken_any(); }
 
   /// Takes what has come: those without values are done with, the others wait.
   /// Errors:  as PendingWork::poll(): the link is broken.
@@ -125,30 +124,11 @@ class Link {
   /// Whether all that was sent has arrived, or will not.
   [[nodiscard]] bool is_quiet() noexcept;
 
-  /// Reads the peer's record, which takes its device and not its program. False: this cannot be.
-  [[nodiscard]] bool ask() noexcept;
-  /// Whether it was read, or will not be.
-  [[nodiscard]] bool has_answer() noexcept;
-  /// Nothing: it was not read, or while it changed.
-  [[nodiscard]] std::optional<RankStatus> answer() const noexcept;
-  /// An answer that is still to come to a previous question does not count either.
-  void forget_answer() noexcept {
-    is_answered_ = false;
-    is_question_old_ = question_.has_value();
+  /// What the peer is in, and its room. Of one that is connected.
+  [[nodiscard]] PeerStatus& status() noexcept {
+    LEND_ASSERT(status_);
+    return *status_;
   }
-
-  /// Bytes of the peer's room as this process has mapped them. They are as when a message said that
-  /// they are there, until this rank has said that it has read them. Null: read() them.
-  [[nodiscard]] std::byte const* shown(std::size_t offset, std::size_t length) const noexcept;
-  /// Reads those bytes of the peer's room into `target`, one read at a time for each lane.
-  [[nodiscard]] Result<void> read(std::uint32_t lane, std::size_t offset,
-                                  ScatterElement target) noexcept;
-  [[nodiscard]] Result<bool> has_read(std::uint32_t lane) noexcept;
-  /// Ends a read, and the link with it if the read is not over. Why the device keeps it, and may
-  /// still write to its target; otherwise nothing. May take up to 2 s where a device does not
-  /// return it.
-  [[nodiscard]] std::optional<Error> end_read(std::uint32_t lane) noexcept;
-
   [[nodiscard]] bool peer_has_left() const noexcept { return peer_has_left_; }
   /// What the peer said that broke its group.
   [[nodiscard]] std::optional<Fault> const& fault() const noexcept { return fault_; }
@@ -162,69 +142,41 @@ class Link {
   [[nodiscard]] bool is_over() const noexcept {
     return !channel_ || peer_has_left_ || failure() != nullptr;
   }
-  [[nodiscard]] std::size_t receive_at(std::uint32_t slot) const noexcept {
-    return slot * options_.slot_bytes();
-  }
-  [[nodiscard]] std::size_t send_at(std::uint32_t slot) const noexcept {
-    return (options_.receives() + slot) * options_.slot_bytes();
-  }
-  [[nodiscard]] std::size_t answer_at() const noexcept { return send_at(options_.receives()); }
-  [[nodiscard]] std::size_t written_at() const noexcept { return answer_at() + sizeof(RankStatus); }
   /// Messages that may wait to be taken: a peer that minds its window has no more.
   [[nodiscard]] std::size_t arrived_max() const noexcept {
     return options_.receives() + (mailbox_ ? mailbox_->slots() : 0);
   }
-  void note_memory_of(RankCard const& peer) noexcept;
+  [[nodiscard]] Result<void> begin(Result<Channel> connected, RankCard const& peer) noexcept;
   /// Of those that come by receives.
   [[nodiscard]] Result<void> take_received() noexcept;
-  [[nodiscard]] Result<void> post_receives();
-  [[nodiscard]] Result<void> post_again(std::uint32_t slot) noexcept;
   [[nodiscard]] Result<void> post_released() noexcept;
-  /// Frees the next slot for a send if its last one is over. False: all are under way.
-  [[nodiscard]] Result<bool> free_send_slot() noexcept;
-  /// Whether a message may be posted, so that there stays room for reads.
-  [[nodiscard]] bool has_room() noexcept;
   [[nodiscard]] Result<bool> post(MessageHead head, std::span<std::byte const> bytes) noexcept;
-  [[nodiscard]] bool may_write(MessageHead const& head) const noexcept;
   /// Writes it to the peer's mailbox. False: there is no room to post it.
-  [[nodiscard]] Result<bool> write_message(MessageHead const& head,
-                                           std::span<std::byte const> bytes) noexcept;
-  /// The same of so many bytes at written_at(), to `place` there.
-  [[nodiscard]] Result<bool> write_to_mailbox(std::size_t length, std::size_t place) noexcept;
-  [[nodiscard]] Result<void> report_freed() noexcept;
+  [[nodiscard]] Result<bool> write(MessageHead const& head, std::byte const* values) noexcept;
+  /// Once half a window was freed: a part that goes the other way tells it, too.
+  [[nodiscard]] Result<void> report_freed() noexcept {
+    if (freed_ - reported_ < options_.window / 2 || has_ended_ || is_over()) return success();
+    return tell_freed();
+  }
+  [[nodiscard]] Result<void> tell_freed() noexcept;
   void store_freed() noexcept;
   /// Of a full window: whether the peer has written since that there is room.
   [[nodiscard]] bool gains_room() noexcept;
-  /// The peer says that it has freed so many of this rank's messages.
-  [[nodiscard]] Result<void> update_window(std::uint32_t freed) noexcept;
 
   LinkOptions options_;
-  // Receives, then sends: a head and bytes each; then the peer's record, and what is written to its
-  // mailbox. The link knows by its handles what is on loan.
-  MemoryRegion memory_;
-  std::byte* place_;  // of it
+  LinkMemory memory_;
   std::optional<Mailbox> mailbox_;
   SendWindow window_;
-  RemoteRegion peer_status_{};        // the peer's, and its room
-  verbs::PeerBytes mapped_status_{};  // the same
   PeerMailbox theirs_{};
   std::optional<PreparedChannel> prepared_{};
   std::optional<Channel> channel_{};
-  std::vector<std::optional<PendingWork>> receives_;  // by slot
-  std::vector<std::uint32_t> posted_;                 // slots in the order of posting: a ring
-  std::size_t oldest_ = 0;                            // in posted_
-  std::size_t outstanding_ = 0;
+  std::optional<PeerStatus> status_{};  // with the channel
+  ReceiveRing receives_;
+  SendRing sends_;
   std::vector<Arrived> arrived_{};
-  std::optional<std::uint32_t> released_{};        // a slot to post again
-  std::vector<std::optional<PendingWork>> sends_;  // by slot, in turn
-  std::uint32_t next_send_ = 0;
-  std::uint32_t freed_ = 0, reported_ = 0;                               // of the peer's parts
-  std::optional<PendingWork> question_{};                                // reads the peer's record
-  std::array<std::optional<PendingWork>, long_buffer_count> reading_{};  // by lane
-  bool is_question_old_ = false, is_answered_ = false;
+  std::optional<std::uint32_t> released_{};  // a slot to post again
+  std::uint32_t freed_ = 0, reported_ = 0;   // of the peer's parts
   bool has_ended_ = false, peer_has_left_ = false;
-  bool has_met_ = false;  // where it was adopted
-  flow::Greetings greetings_{verbs::FirstSender::either};
   std::optional<Fault> fault_{};
 };
 

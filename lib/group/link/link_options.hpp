@@ -10,13 +10,10 @@
 
 namespace lend::group {
 
-class Mailboxes;
-
 struct LinkOptions {
   std::uint32_t message_bytes = 0;  // without the head
   std::uint32_t window = 0;
-  std::uint32_t greetings = 0;     // where a rank must send first
-  Mailboxes* mailboxes = nullptr;  // not null where the rank looks into its own as long as it waits
+  std::uint32_t greetings = 0;  // where a rank must send first
 
   /// Receives of a link: those of the window, and three for messages without values. At most two
   /// say what was freed, because each is sent for half a window; one says that the peer has left or

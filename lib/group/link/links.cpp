@@ -6,6 +6,7 @@
 #include <flow/greetings.hpp>
 #include <group/link/links.hpp>
 #include <launch/desk_table.hpp>
+#include <verbs/queue/adoption.hpp>
 
 #include <algorithm>
 #include <array>
@@ -61,7 +62,6 @@ Result<void> Links::prepare(RemoteRegion const& status) {
 
 Result<void> Links::prepare_link(std::uint32_t rank, RemoteRegion const& status) {
   LinkOptions link{options_.message_bytes, options_.window};
-  link.mailboxes = mailboxes_ ? &*mailboxes_ : nullptr;
   if (linking_ != nullptr) {
     link.greetings = flow::greetings_max - 1;  // unread ones
     LEND_TRY(address, linking_->new_address());
@@ -77,9 +77,14 @@ Result<void> Links::prepare_link(std::uint32_t rank, RemoteRegion const& status)
   LEND_TRY(prepared, channel::Preparing::prepare(domain_, channel, {}, std::chrono::seconds{1}));
   cards_[rank].endpoint = prepared.endpoint();
   cards_[rank].record = status;
-  LEND_TRY(made, Link::prepare(domain_, std::move(prepared), link));
-  LEND_TRY(mailbox, made->mailbox());
-  cards_[rank].mailbox = mailbox;
+  std::optional<Mailbox> mailbox;
+  if (mailboxes_) {
+    LEND_TRY(next, mailboxes_->make_next());
+    LEND_TRY(remote, next.remote());
+    cards_[rank].mailbox = remote;
+    mailbox = std::move(next);
+  }
+  LEND_TRY(made, Link::prepare(domain_, std::move(prepared), std::move(mailbox), link));
   cards_[rank].message_bytes = options_.message_bytes;
   cards_[rank].window = options_.window;
   links_[rank] = std::move(made);
@@ -121,6 +126,7 @@ Result<void> Links::connect(std::span<RankCard const> theirs, Deadline deadline,
   }
   auto const linking = std::move(linking_);
   auto& making = linking->links();
+  std::vector<Meeting> meetings(ranks_.size);
   for (auto const rank : linked_) {
     auto queue_pair = links_[rank]->take_queue_pair();
     if (ranks_.rank < rank) {
@@ -131,10 +137,10 @@ Result<void> Links::connect(std::span<RankCard const> theirs, Deadline deadline,
     if (!begun) return not_connected(rank, begun.error());
   }
   for (;;) {
-    LEND_TRYV(take_connections(making, theirs));
-    LEND_TRY(next_greeting, greet_peers());
+    LEND_TRYV(take_connections(making, theirs, meetings));
+    LEND_TRY(next_greeting, greet_peers(meetings));
     if (!next_greeting) return success();
-    if (deadline.has_passed()) return connecting_is_late(deadline);
+    if (deadline.has_passed()) return connecting_is_late(meetings, deadline);
     LEND_TRY(may_sleep, set_.arm());
     if (!may_sleep) continue;
     LEND_TRYV(sleep(std::array{making.descriptor(), set_.descriptor()},
@@ -143,33 +149,37 @@ Result<void> Links::connect(std::span<RankCard const> theirs, Deadline deadline,
 }
 
 Result<void> Links::take_connections(GroupConnector::Links& making,
-                                     std::span<RankCard const> theirs) {
+                                     std::span<RankCard const> theirs,
+                                     std::span<Meeting> meetings) {
   for (;;) {
     LEND_TRY(made, making.next());
     if (!made) return success();
     auto& [rank, queue_pair] = *made;
     if (!queue_pair) return not_connected(rank, queue_pair.error());
+    auto const first = verbs::QueuePairAccess::handle_of(queue_pair.value()).first_sender;
     auto const adopted = links_[rank]->adopt(std::move(queue_pair).value(), theirs[rank]);
     if (!adopted) return not_connected(rank, adopted.error());
+    meetings[rank].begin(first);
   }
 }
 
-Result<std::optional<Deadline>> Links::greet_peers() {
+Result<std::optional<Deadline>> Links::greet_peers(std::span<Meeting> meetings) {
   LEND_TRYV(without_value(poll()));
   std::optional<Deadline> next;
   for (auto const rank : linked_) {
-    auto& link = *links_[rank];
-    auto const greeted = link.greet();
+    Meeting& meeting = meetings[rank];
+    auto const greeted = meeting.greet(*links_[rank]);
     if (!greeted) return not_connected(rank, greeted.error());
-    if (!link.has_met()) next = sooner(next.value_or(Deadline::never()), link.next_greeting());
+    if (!meeting.is_over())
+      next = sooner(next.value_or(Deadline::never()), meeting.next_greeting());
   }
   return next;
 }
 
-Error Links::connecting_is_late(Deadline deadline) const {
+Error Links::connecting_is_late(std::span<Meeting const> meetings, Deadline deadline) const {
   std::vector<std::uint32_t> missing;
   for (auto const rank : linked_)
-    if (!links_[rank]->has_met()) missing.push_back(rank);
+    if (!meetings[rank].is_over()) missing.push_back(rank);
   return base::gave_up(deadline, "rank " + std::to_string(ranks_.rank) + " was not connected to " +
                                      launch::list_of(missing));
 }

@@ -4,6 +4,7 @@
 
 #include <group/link/link.hpp>
 #include <group/link/linking.hpp>
+#include <group/link/meeting.hpp>
 #include <group/schedule/neighbours.hpp>
 #include <group/schedule/schedule.hpp>
 #include <lend/base/result.hpp>
@@ -77,10 +78,12 @@ class Links {
  private:
   [[nodiscard]] Result<void> prepare_link(std::uint32_t rank, RemoteRegion const& status);
   [[nodiscard]] Result<void> take_connections(GroupConnector::Links& making,
-                                              std::span<RankCard const> theirs);
+                                              std::span<RankCard const> theirs,
+                                              std::span<Meeting> meetings);
   /// When the next greeting is due; nothing: all ranks have met.
-  [[nodiscard]] Result<std::optional<Deadline>> greet_peers();
-  [[nodiscard]] Error connecting_is_late(Deadline deadline) const;
+  [[nodiscard]] Result<std::optional<Deadline>> greet_peers(std::span<Meeting> meetings);
+  [[nodiscard]] Error connecting_is_late(std::span<Meeting const> meetings,
+                                         Deadline deadline) const;
 
   ProtectionDomain domain_;
   WaitSet set_;

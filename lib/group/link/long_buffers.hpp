@@ -6,15 +6,18 @@
 #include <group/link/rank_status.hpp>
 #include <group/schedule/long_schedule.hpp>
 #include <lend/verbs/memory_region.hpp>
+#include <verbs/memory/shown_bytes.hpp>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace lend::group {
 
-/// For each piece on its way, a buffer that peers may read and one that this rank reads to.
+/// For each piece on its way, a buffer that peers may read and one that this rank reads to. And
+/// values of the caller, where peers may read those as well.
 class LongBuffers {
  public:
   static constexpr std::size_t total_bytes = long_buffer_count * long_buffer_bytes;
@@ -40,11 +43,20 @@ class LongBuffers {
   [[nodiscard]] ScatterElement landing_target(std::uint32_t index, std::size_t length) noexcept {
     return landing_->scatter(index * long_buffer_bytes, length);
   }
+  /// By what show() does it from now on.
+  void show_by(verbs::ShownBytes&& shown) noexcept { shown_.emplace(std::move(shown)); }
+  /// Lets peers read values of the caller instead. Nothing: they are to be copied to a buffer.
+  [[nodiscard]] std::optional<RemoteRegion> show(std::span<std::byte const> values) noexcept {
+    return shown_ ? shown_->show(values) : std::nullopt;
+  }
+  /// As ShownBytes::hide(), if any are shown.
+  [[nodiscard]] Result<void> hide() noexcept { return shown_ ? shown_->hide() : success(); }
 
  private:
   OwnStatus& status_;
   std::optional<MemoryRegion> landing_;
   std::byte* landing_bytes_ = nullptr;
+  std::optional<verbs::ShownBytes> shown_;
 };
 
 }  // namespace lend::group

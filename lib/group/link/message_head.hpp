@@ -57,4 +57,10 @@ struct MessageHead {
 };
 static_assert(sizeof(MessageHead) == 32);
 
+/// The values of a `come` whose sender shows its values: where they are, in its memory.
+struct ShownPlace {
+  std::uint64_t address = 0;
+  std::uint64_t key = 0;  // 32 bits
+};
+
 }  // namespace lend::group

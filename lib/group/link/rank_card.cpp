@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// 162 bytes: endpoint, record, mailbox and address as each is encoded · message_bytes u32 · window
-// u32, big-endian. Any thread.
+// 166 bytes: endpoint, record, mailbox and address as each is encoded · message_bytes u32 · window
+// u32 · version u32, big-endian. Any thread.
 #include <base/wire.hpp>
 #include <lend/group/rank_card.hpp>
+#include <network/wire/frame.hpp>
 
 #include <string>
 
@@ -17,6 +18,7 @@ std::array<std::byte, RankCard::encoded_size> RankCard::encode() const noexcept 
   writer.bytes(address.encode());
   writer.u32(message_bytes);
   writer.u32(window);
+  writer.u32(network::exchange_version);
   return bytes;
 }
 
@@ -35,8 +37,13 @@ Result<RankCard> RankCard::decode(std::span<std::byte const> bytes) {
   auto const address =
       LinkAddress::decode(next(LinkAddress::encoded_size).first<LinkAddress::encoded_size>());
   base::WireReader options{bytes};
-  auto const message_bytes = options.u32();
-  return RankCard{endpoint, record, mailbox, address, message_bytes, options.u32()};
+  auto const message_bytes = options.u32(), window = options.u32(), theirs = options.u32();
+  if (theirs != network::exchange_version)
+    return Error{Errc::incompatible_peer, "a rank's lend speaks version " + std::to_string(theirs) +
+                                              " to others, this one " +
+                                              std::to_string(network::exchange_version) +
+                                              ": use the same lend at all ranks"};
+  return RankCard{endpoint, record, mailbox, address, message_bytes, window};
 }
 
 }  // namespace lend

@@ -22,8 +22,6 @@ RemoteRegion RowBox::remote(std::size_t offset, std::size_t bytes) const noexcep
 }
 
 PeerBox::PeerBox(RemoteRegion const& region, verbs::QueuePairHandle const& queue_pair) noexcept
-    : region_{region}, mapped_{verbs::peer_bytes(queue_pair, region)} {
-  if (reinterpret_cast<std::uintptr_t>(mapped_.address) % WrittenRow::alignment != 0) mapped_ = {};
-}
+    : region_{region}, mapped_{verbs::peer_bytes(queue_pair, region, WrittenRow::alignment)} {}
 
 }  // namespace lend::group

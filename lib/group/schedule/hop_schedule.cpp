@@ -21,20 +21,23 @@ Step relayed(Kind kind, std::uint32_t peer, Step::Slots slots) noexcept {
   return {.kind = kind, .place = Place::relay, .peer = peer, .slots = slots};
 }
 
+/// Whether values go along a tree, to the root or from it.
+bool is_tree(Collective collective) noexcept {
+  return layout_of(collective).root != Root::none;
+}
+/// Whether each rank gives each other a part of its own.
 bool is_exchange(Collective collective) noexcept {
-  return collective == Collective::all_to_all || collective == Collective::reduce_scatter;
+  return layout_of(collective).in == Parts::all && !is_tree(collective);
 }
 
 }  // namespace
 
 bool HopSchedule::has_relays(Collective collective) noexcept {
-  return collective == Collective::gather || collective == Collective::scatter ||
-         collective == Collective::allgather || is_exchange(collective);
+  return layout_of(collective).schedule == Schedule::direct;
 }
 
 std::uint32_t HopSchedule::slots() const noexcept {
-  bool const is_tree = collective_ == Collective::gather || collective_ == Collective::scatter;
-  if (!is_tree || place() == 0) return ranks_.size;
+  if (!is_tree(collective_) || place() == 0) return ranks_.size;
   return std::min(place() & (~place() + 1), ranks_.size - place());
 }
 
@@ -53,20 +56,21 @@ std::uint32_t HopSchedule::rounds() const noexcept {
     for (std::uint32_t bit = 0; bit < doublings; ++bit) rounds += messages_at(bit);
     return rounds;
   }
-  bool const is_doubled =
-      collective_ == Collective::reduce ||
-      (collective_ == Collective::allreduce && !std::has_single_bit(ranks_.size));
+  auto const schedule = layout_of(collective_).schedule;
+  bool const is_doubled = schedule == Schedule::reduction ||
+                          (schedule == Schedule::doubling && !std::has_single_bit(ranks_.size));
   return is_doubled ? 2 * doublings : rounds_of(collective_, ranks_.size);
 }
 
 void HopSchedule::add_round(std::uint32_t round, std::vector<Step>& steps) const {
-  if (collective_ == Collective::reduce) return add_reduce(round, steps);
-  if (collective_ == Collective::allreduce) return add_allreduce(round, steps);
+  auto const schedule = layout_of(collective_).schedule;
+  if (schedule == Schedule::reduction) return add_reduction(round, steps);
+  if (schedule == Schedule::doubling) return add_doubling(round, steps);
   auto const rounded = static_cast<std::uint16_t>(round);
   if (!has_relays(collective_)) return group::add_round(collective_, ranks_, root_, rounded, steps);
   auto const doublings = doublings_of(ranks_.size);
   // A scatter goes from the far links to the near ones.
-  bool const is_downward = collective_ == Collective::scatter;
+  bool const is_downward = layout_of(collective_).root == Root::gives;
   for (std::uint32_t i = 0; i < doublings; ++i) {
     auto const bit = is_downward ? doublings - 1 - i : i;
     if (round < messages_at(bit)) return add_relayed(bit, round * per_message_, steps);
@@ -76,7 +80,7 @@ void HopSchedule::add_round(std::uint32_t round, std::vector<Step>& steps) const
 
 /// To rank 0, by the tree of all reductions, which keeps the order of ranks. From there to another
 /// root, along the bits of its number.
-void HopSchedule::add_reduce(std::uint32_t round, std::vector<Step>& steps) const {
+void HopSchedule::add_reduction(std::uint32_t round, std::vector<Step>& steps) const {
   auto const doublings = doublings_of(ranks_.size);
   if (round < doublings)
     return group::add_round(Collective::reduce, ranks_, 0, static_cast<std::uint16_t>(round),
@@ -90,7 +94,7 @@ void HopSchedule::add_reduce(std::uint32_t round, std::vector<Step>& steps) cons
 
 /// Of 2^m ranks as over all links. Others would not combine in the order of ranks, if those from
 /// 2^m on began by giving their values to the ones 2^m before: rank 0 combines, and broadcasts.
-void HopSchedule::add_allreduce(std::uint32_t round, std::vector<Step>& steps) const {
+void HopSchedule::add_doubling(std::uint32_t round, std::vector<Step>& steps) const {
   auto const doublings = doublings_of(ranks_.size);
   bool const is_power = std::has_single_bit(ranks_.size);
   auto const first = steps.size();
@@ -115,12 +119,12 @@ void HopSchedule::add_relayed(std::uint32_t bit, std::uint32_t first,
     Step::Slots const slots{first, count, static_cast<std::int8_t>(bit)};
     steps.push_back(relayed(Kind::send, ahead, slots));
     steps.push_back(relayed(Kind::receive, behind, slots));
-  } else if (collective_ == Collective::allgather) {
+  } else if (is_tree(collective_)) {
+    add_tree(bit, first, steps);
+  } else {
     // Each has the blocks of the 2^bit ranks from itself on.
     steps.push_back(relayed(Kind::send, behind, {first, count}));
     steps.push_back(relayed(Kind::receive, ahead, {far + first, count}));
-  } else {
-    add_tree(bit, first, steps);
   }
 }
 
@@ -133,7 +137,7 @@ void HopSchedule::add_tree(std::uint32_t bit, std::uint32_t first, std::vector<S
   auto const subtree = std::min(far, ranks_.size - child);
   if (first >= subtree) return;
   auto const count = std::min(per_message_, subtree - first);
-  bool const is_sender = is_child == (collective_ == Collective::gather);
+  bool const is_sender = is_child == (layout_of(collective_).root == Root::gets);
   steps.push_back(relayed(is_sender ? Kind::send : Kind::receive,
                           rank_at(is_child ? place() - far : child),
                           {is_child ? first : far + first, count}));

@@ -45,8 +45,8 @@ class HopSchedule {
     return (blocks_at(bit) + per_message_ - 1) / per_message_;
   }
 
-  void add_reduce(std::uint32_t round, std::vector<Step>& steps) const;
-  void add_allreduce(std::uint32_t round, std::vector<Step>& steps) const;
+  void add_reduction(std::uint32_t round, std::vector<Step>& steps) const;
+  void add_doubling(std::uint32_t round, std::vector<Step>& steps) const;
   void add_relayed(std::uint32_t bit, std::uint32_t first, std::vector<Step>& steps) const;
   void add_tree(std::uint32_t bit, std::uint32_t first, std::vector<Step>& steps) const;
 

@@ -84,9 +84,9 @@ void add_long_broadcast(Ranks ranks, std::uint32_t root, std::uint16_t round, Lo
 }
 
 /// Each rank combines a block. The root then reads all of them, or every rank does.
-void add_long_reduction(Collective collective, Ranks ranks, std::uint32_t root, std::uint16_t round,
+void add_long_reduction(Layout const& layout, Ranks ranks, std::uint32_t root, std::uint16_t round,
                         LongRound& add) {
-  bool const is_for_all = collective == Collective::allreduce, is_root = ranks.rank == root;
+  bool const is_for_all = layout.root == Root::none, is_root = ranks.rank == root;
   if (round == 0) {
     add.expose_others();
     add.signal_others();
@@ -109,58 +109,42 @@ void add_long_reduction(Collective collective, Ranks ranks, std::uint32_t root, 
   }
 }
 
-/// Parts that go from each to each: `from` is the block of the peer's exposed buffer.
-void add_parts(Collective collective, Ranks ranks, std::uint32_t root, LongRound& add) {
+/// Each part goes from the rank that gives it to the one that gets it: `from` of a read is the
+/// block of the peer's exposed buffer.
+void add_parts(Layout const& layout, Ranks ranks, std::uint32_t root, LongRound& add) {
   std::uint32_t const own = ranks.rank;
   bool const is_root = own == root;
-  switch (collective) {
-    case Collective::gather:
-      if (is_root) add.keep(0, own);
-      if (is_root) return add.for_each_other([&](std::uint32_t i) { add.read(i, 0, i); });
-      add.expose(0);
-      return add.signal(root);
-    case Collective::scatter:
-      if (!is_root) return add.read(root, own, 0);
-      add.expose_others();
-      add.signal_others();
-      return add.keep(own, 0);
-    case Collective::allgather:
-      add.expose(0);
-      add.signal_others();
-      add.keep(0, own);
-      return add.for_each_other([&](std::uint32_t i) { add.read(i, 0, i); });
-    case Collective::all_to_all:
-      add.expose_others();
-      add.signal_others();
-      add.keep(own, own);
-      return add.for_each_other([&](std::uint32_t i) { add.read(i, own, i); });
-    default:  // reduce_scatter
-      add.expose_others();
-      add.signal_others();
-      add.combine_all();
-      return add.take(0);
+  auto const own_block = [&](Parts parts) { return parts == Parts::all ? own : 0; };
+  auto const read = [&](std::uint32_t from) {
+    add.read(from, own_block(layout.in), layout.out == Parts::all ? from : 0);
+  };
+  if (layout.gives(is_root)) {
+    layout.in == Parts::all ? add.expose_others() : add.expose(0);
+    layout.root == Root::gets ? add.signal(root) : add.signal_others();
   }
+  if (layout.combines()) {
+    add.combine_all();
+    return add.take(0);
+  }
+  if (layout.has(layout.in, is_root) && layout.has(layout.out, is_root))
+    add.keep(own_block(layout.in), own_block(layout.out));
+  if (layout.gets(is_root)) layout.root == Root::gives ? read(root) : add.for_each_other(read);
 }
 
 /// What was read may be overwritten.
-void add_acknowledgements(Collective collective, Ranks ranks, std::uint32_t root, LongRound& add) {
+void add_acknowledgements(Layout const& layout, Ranks ranks, std::uint32_t root, LongRound& add) {
   bool const is_root = ranks.rank == root;
-  bool const is_gather = collective == Collective::gather;
-  if (!is_gather && collective != Collective::scatter) {
-    add.signal_others();
-    add.await_others();
-  } else if (is_root) {
-    is_gather ? add.signal_others() : add.await_others();
-  } else {
-    is_gather ? add.await(root) : add.signal(root);
-  }
+  if (layout.gets(is_root)) layout.root == Root::gives ? add.signal(root) : add.signal_others();
+  if (layout.gives(is_root)) layout.root == Root::gets ? add.await(root) : add.await_others();
 }
 
 }  // namespace
 
 bool can_be_read(Collective collective, std::uint32_t size, std::size_t element_bytes) noexcept {
-  bool const is_in_messages = collective == Collective::barrier || collective == Collective::scan ||
-                              collective == Collective::exscan || is_uneven(collective);
+  auto const& layout = layout_of(collective);
+  bool const is_in_messages = layout.schedule == Schedule::dissemination ||
+                              layout.schedule == Schedule::scan ||
+                              layout.schedule == Schedule::exscan || layout.is_uneven();
   if (size < 2 || is_in_messages) return false;
   // Shorter blocks cost more messages than the messages that they replace.
   constexpr std::size_t shortest_block = 4096;
@@ -169,17 +153,17 @@ bool can_be_read(Collective collective, std::uint32_t size, std::size_t element_
 }
 
 bool is_divided(Collective collective) noexcept {
-  return collective == Collective::broadcast || collective == Collective::reduce ||
-         collective == Collective::allreduce;
+  return layout_of(collective).in == Parts::in_place;
+}
+
+bool are_parts_read(Collective collective) noexcept {
+  return !is_divided(collective) && !layout_of(collective).combines();
 }
 
 std::uint32_t blocks_of(Collective collective, std::uint32_t size) noexcept {
-  switch (collective) {
-    case Collective::gather:
-    case Collective::allgather: return 1;
-    case Collective::broadcast: return size - 1;  // the root has none
-    default: return size;
-  }
+  auto const& layout = layout_of(collective);
+  if (layout.in == Parts::own) return 1;
+  return layout.schedule == Schedule::broadcast ? size - 1 : size;  // the root has none
 }
 
 std::uint16_t long_rounds_of(Collective collective) noexcept {
@@ -189,14 +173,15 @@ std::uint16_t long_rounds_of(Collective collective) noexcept {
 void add_long_round(Collective collective, Ranks ranks, std::uint32_t root, std::uint16_t round,
                     std::vector<LongStep>& steps) {
   LongRound add{ranks, steps};
-  if (collective == Collective::broadcast)
+  auto const& layout = layout_of(collective);
+  if (layout.schedule == Schedule::broadcast)
     add_long_broadcast(ranks, root, round, add);
   else if (is_divided(collective))
-    add_long_reduction(collective, ranks, root, round, add);
+    add_long_reduction(layout, ranks, root, round, add);
   else if (round == 0)
-    add_parts(collective, ranks, root, add);
+    add_parts(layout, ranks, root, add);
   else
-    add_acknowledgements(collective, ranks, root, add);
+    add_acknowledgements(layout, ranks, root, add);
 }
 
 }  // namespace lend::group

@@ -49,6 +49,9 @@ struct LongStep {
 /// Whether a piece is cut into blocks: the values of all ranks have the same places. Elsewhere each
 /// rank's part is a block.
 [[nodiscard]] bool is_divided(Collective collective) noexcept;
+/// Whether each part goes straight from the rank that gives it to those that get it. So readers may
+/// as well read it where it is, all of it at once, in the rounds of the first piece.
+[[nodiscard]] bool are_parts_read(Collective collective) noexcept;
 /// Blocks that a buffer has room for.
 [[nodiscard]] std::uint32_t blocks_of(Collective collective, std::uint32_t size) noexcept;
 

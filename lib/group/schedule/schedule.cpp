@@ -37,7 +37,7 @@ void add_broadcast(Ranks ranks, std::uint32_t root, std::uint16_t round, std::ve
 
 /// In round k every second of those left gives its values, of 2^k ranks in a row, to the one below:
 /// the order of ranks is kept. A last round brings the result from rank 0 to another root.
-void add_reduce(Ranks ranks, std::uint32_t root, std::uint16_t round, std::vector<Step>& steps) {
+void add_reduction(Ranks ranks, std::uint32_t root, std::uint16_t round, std::vector<Step>& steps) {
   if (round == doublings(ranks.size)) {
     if (root == 0) return;
     if (ranks.rank == 0) steps.push_back({Kind::send, Place::accumulator, root});
@@ -53,8 +53,8 @@ void add_reduce(Ranks ranks, std::uint32_t root, std::uint16_t round, std::vecto
 
 /// In round k each gives what it has combined, of up to 2^k ranks in a row, to the one 2^k further.
 /// An exscan moves the result on by one rank in a last round.
-void add_scan(Collective collective, Ranks ranks, std::uint16_t round, std::vector<Step>& steps) {
-  bool const is_last = collective == Collective::exscan && round == doublings(ranks.size);
+void add_scan(bool is_exclusive, Ranks ranks, std::uint16_t round, std::vector<Step>& steps) {
+  bool const is_last = is_exclusive && round == doublings(ranks.size);
   std::uint32_t const far = is_last ? 1 : 1u << round;
   if (ranks.rank + far < ranks.size)
     steps.push_back({Kind::send, Place::accumulator, ranks.rank + far});
@@ -67,7 +67,7 @@ void add_scan(Collective collective, Ranks ranks, std::uint16_t round, std::vect
 /// its values to the even one before, and in a last one gets the result from it. Between, 2^m ranks
 /// exchange in m rounds with the one whose place differs in one bit. The lower one's values come
 /// first, so that both compute the same bits.
-void add_allreduce(Ranks ranks, std::uint16_t round, std::vector<Step>& steps) {
+void add_doubling(Ranks ranks, std::uint16_t round, std::vector<Step>& steps) {
   std::uint32_t const places = std::bit_floor(ranks.size), pairs = ranks.size - places;
   auto const middle = static_cast<std::uint16_t>(std::bit_width(places) - 1);
   bool const is_paired = ranks.rank < 2 * pairs;
@@ -98,36 +98,23 @@ void for_each_other(Ranks ranks, Visit&& visit) {
   for (std::uint32_t i = 1; i < ranks.size; ++i) visit((ranks.rank + i) % ranks.size);
 }
 
-void add_direct(Collective collective, Ranks ranks, std::uint32_t root, std::vector<Step>& steps) {
+/// Each part goes from the rank that gives it to the one that gets it. What a rank combines, it
+/// takes in the order of ranks.
+void add_direct(Layout const& layout, Ranks ranks, std::uint32_t root, std::vector<Step>& steps) {
   bool const is_root = ranks.rank == root;
-  switch (collective) {
-    case Collective::gather:
-    case Collective::gatherv:
-      if (!is_root) steps.push_back({Kind::send, Place::in, root});
-      if (is_root)
-        for_each_other(ranks, [&](auto i) { steps.push_back({Kind::receive, Place::out, i, i}); });
-      break;
-    case Collective::scatter:
-    case Collective::scatterv:
-      if (is_root)
-        for_each_other(ranks, [&](auto i) { steps.push_back({Kind::send, Place::in, i, i}); });
-      if (!is_root) steps.push_back({Kind::receive, Place::out, root});
-      break;
-    case Collective::allgather:
-    case Collective::allgatherv:
-      for_each_other(ranks, [&](auto i) { steps.push_back({Kind::send, Place::in, i}); });
-      for_each_other(ranks, [&](auto i) { steps.push_back({Kind::receive, Place::out, i, i}); });
-      break;
-    case Collective::all_to_all:
-    case Collective::all_to_allv:
-      for_each_other(ranks, [&](auto i) { steps.push_back({Kind::send, Place::in, i, i}); });
-      for_each_other(ranks, [&](auto i) { steps.push_back({Kind::receive, Place::out, i, i}); });
-      break;
-    default:  // reduce_scatter
-      for_each_other(ranks, [&](auto i) { steps.push_back({Kind::send, Place::in, i, i}); });
-      for (std::uint32_t i = 0; i < ranks.size; ++i)  // in the order of ranks
-        steps.push_back(i == ranks.rank ? Step{Kind::combine_own, Place::in, i, i}
-                                        : Step{Kind::combine, Place::accumulator, i});
+  auto const send = [&](std::uint32_t to) {
+    steps.push_back({Kind::send, Place::in, to, layout.in == Parts::all ? to : 0});
+  };
+  auto const receive = [&](std::uint32_t from) {
+    steps.push_back({Kind::receive, Place::out, from, layout.out == Parts::all ? from : 0});
+  };
+  if (layout.gives(is_root)) layout.root == Root::gets ? send(root) : for_each_other(ranks, send);
+  if (layout.combines()) {
+    for (std::uint32_t i = 0; i < ranks.size; ++i)
+      steps.push_back(i == ranks.rank ? Step{Kind::combine_own, Place::in, i, i}
+                                      : Step{Kind::combine, Place::accumulator, i});
+  } else if (layout.gets(is_root)) {
+    layout.root == Root::gives ? receive(root) : for_each_other(ranks, receive);
   }
 }
 
@@ -135,13 +122,13 @@ void add_direct(Collective collective, Ranks ranks, std::uint32_t root, std::vec
 
 std::uint16_t rounds_of(Collective collective, std::uint32_t size) noexcept {
   if (size == 1) return 0;
-  switch (collective) {
-    case Collective::barrier:
-    case Collective::broadcast:
-    case Collective::scan: return doublings(size);
-    case Collective::exscan:
-    case Collective::reduce: return static_cast<std::uint16_t>(doublings(size) + 1);
-    case Collective::allreduce:
+  switch (layout_of(collective).schedule) {
+    case Schedule::dissemination:
+    case Schedule::broadcast:
+    case Schedule::scan: return doublings(size);
+    case Schedule::exscan:
+    case Schedule::reduction: return static_cast<std::uint16_t>(doublings(size) + 1);
+    case Schedule::doubling:
       return static_cast<std::uint16_t>(std::bit_width(size) - 1 +
                                         (std::has_single_bit(size) ? 0 : 2));
     default: return 1;
@@ -150,14 +137,15 @@ std::uint16_t rounds_of(Collective collective, std::uint32_t size) noexcept {
 
 void add_round(Collective collective, Ranks ranks, std::uint32_t root, std::uint16_t round,
                std::vector<Step>& steps) {
-  switch (collective) {
-    case Collective::barrier: return add_dissemination(ranks, round, steps);
-    case Collective::broadcast: return add_broadcast(ranks, root, round, steps);
-    case Collective::reduce: return add_reduce(ranks, root, round, steps);
-    case Collective::allreduce: return add_allreduce(ranks, round, steps);
-    case Collective::scan:
-    case Collective::exscan: return add_scan(collective, ranks, round, steps);
-    default: return add_direct(collective, ranks, root, steps);
+  auto const& layout = layout_of(collective);
+  switch (layout.schedule) {
+    case Schedule::dissemination: return add_dissemination(ranks, round, steps);
+    case Schedule::broadcast: return add_broadcast(ranks, root, round, steps);
+    case Schedule::reduction: return add_reduction(ranks, root, round, steps);
+    case Schedule::doubling: return add_doubling(ranks, round, steps);
+    case Schedule::scan: return add_scan(false, ranks, round, steps);
+    case Schedule::exscan: return add_scan(true, ranks, round, steps);
+    default: return add_direct(layout, ranks, root, steps);
   }
 }
 

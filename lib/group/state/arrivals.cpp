@@ -74,6 +74,13 @@ Result<void> Arrivals::wait_for_any(Deadline deadline,
   return take(ready.value());
 }
 
+Deadline Arrivals::look_again() const noexcept {
+  // PeerWords are written to those that sleep by events, too.
+  bool const is_woken = links_.options().wait == Wait::event &&
+                        links_.domain().context().capabilities().waits_for_receives;
+  return is_woken ? Deadline::never() : within(look_pause_max);
+}
+
 Result<bool> Arrivals::take_written() noexcept {
   bool has_any = false;
   for (Links const& links = links_; auto const rank : links.linked()) {
@@ -167,14 +174,15 @@ Result<std::string> Arrivals::find_missing() noexcept {
   auto const ask = [&] {
     bool has_asked = false;
     for (std::uint32_t const rank : members)
-      if (links_.has(rank) && !links_[rank].answer()) has_asked |= links_[rank].ask();
+      if (links_.has(rank) && !links_.has_left(rank) && !links_[rank].status().answer())
+        has_asked |= links_[rank].status().ask();
     return has_asked;
   };
   auto const has_answer = [this](std::uint32_t rank) {
-    return !links_.has(rank) || links_[rank].has_answer();
+    return !links_.has(rank) || links_[rank].status().has_answer();
   };
   for (std::uint32_t const rank : members)
-    if (links_.has(rank)) links_[rank].forget_answer();
+    if (links_.has(rank)) links_[rank].status().forget_answer();
   Deadline const deadline = within(query_bound);
   for (int tries = 0; tries < query_tries && ask(); ++tries)
     while (!std::ranges::all_of(members, has_answer)) {
@@ -192,7 +200,7 @@ Result<std::string> Arrivals::find_missing() noexcept {
     if (links_[rank].peer_has_left())
       found.add_left(rank);
     else
-      found.add(rank, links_[rank].answer());
+      found.add(rank, links_[rank].status().answer());
   }
   if (links_.neighbours().are_few()) {
     // Only what it has seen itself: two ranks would repeat what they have from each other for ever.
@@ -206,7 +214,7 @@ Result<std::string> Arrivals::find_missing() noexcept {
 void Arrivals::add_reported(MissingRanks& found) const {
   auto const awaited_by = [this](std::uint32_t rank) -> std::optional<RankStatus::Awaited> {
     if (!links_.has(rank)) return {};
-    auto const record = links_[rank].answer();
+    auto const record = links_[rank].status().answer();
     if (!record) return {};
     auto const awaited = record->awaited_in(call_.team().id, call_.team().number);
     return awaited && awaited->rank < links_.ranks().size ? awaited : std::nullopt;

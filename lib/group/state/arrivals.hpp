@@ -43,6 +43,8 @@ class Arrivals {
   /// peers write.
   [[nodiscard]] Result<void> wait_for_any(Deadline deadline,
                                           std::function<bool()> const& has_come = {}) noexcept;
+  /// When a program that sleeps on the set's descriptor looks anyway.
+  [[nodiscard]] Deadline look_again() const noexcept;
   /// Takes what has come by now. Whether there was any.
   [[nodiscard]] Result<bool> take() noexcept;
   [[nodiscard]] Result<void> take(std::span<Ready const> ready) noexcept;

@@ -4,6 +4,7 @@
 #include <group/state/progress.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace lend::group {
 
@@ -28,7 +29,10 @@ Result<bool> Progress::advance_long() noexcept {
       has_moved |= is_round_over;
       is_over &= values.is_over(lane);
     }
-    if (is_over) return true;
+    if (is_over) {
+      LEND_TRYV(values.hide());
+      return true;
+    }
     if (!has_moved) return false;
   }
 }
@@ -59,6 +63,7 @@ Result<bool> Progress::take_steps(LongCall::Lane& lane) noexcept {
 
 Result<bool> Progress::take_step(LongCall::Lane& lane, std::size_t index) noexcept {
   LongStep const& step = lane.steps[index];
+  if (call_.long_call().is_spared(lane, step)) return true;
   switch (step.kind) {
     case LongKind::keep:
     case LongKind::expose:
@@ -67,20 +72,27 @@ Result<bool> Progress::take_step(LongCall::Lane& lane, std::size_t index) noexce
     case LongKind::signal: {
       auto head = call_.head(lane.piece, lane.round);
       head.kind = MessageHead::Kind::come;
-      return send_to(call_.rank_of(step.peer), head, {});
+      return send_to(call_.rank_of(step.peer), head, call_.long_call().told(lane));
     }
-    case LongKind::await: return take_signal(lane, call_.rank_of(step.peer));
+    case LongKind::await: return take_signal(lane, step);
     default: return read(lane, index);
   }
 }
 
-Result<bool> Progress::take_signal(LongCall::Lane& lane, std::uint32_t rank) noexcept {
+Result<bool> Progress::take_signal(LongCall::Lane& lane, LongStep const& step) noexcept {
+  auto const rank = call_.rank_of(step.peer);
   Link& link = links_[rank];
   auto const arrived = link.arrived();
   auto const it = std::ranges::find_if(arrived, [&](Link::Arrived const& each) {
     return call_.is_of_round(each.head, lane.piece, lane.round);
   });
   if (it == arrived.end()) return false;
+  auto const told = link.bytes_of(*it);
+  if (!call_.long_call().hear(lane, step, told))
+    return arrivals_.detected(
+        Fault::Reason::disagreed, rank,
+        {Errc::disagreement, "rank " + std::to_string(rank) + " says by " +
+                                 std::to_string(told.size()) + " bytes where its values are"});
   LEND_TRYV(release(link, static_cast<std::size_t>(it - arrived.begin())));
   return true;
 }
@@ -88,46 +100,67 @@ Result<bool> Progress::take_signal(LongCall::Lane& lane, std::uint32_t rank) noe
 Result<bool> Progress::read(LongCall::Lane& lane, std::size_t index) noexcept {
   LongCall& values = call_.long_call();
   LongStep const& step = lane.steps[index];
-  auto const rank = call_.rank_of(step.peer);
-  Link& link = links_[rank];
-  auto const source = values.source_of(lane, step);
   if (!lane.reading) {
-    LEND_TRY(has_come, take_signal(lane, rank));
+    LEND_TRY(has_come, take_signal(lane, step));
     if (!has_come) return false;
-    if (auto const* const peer_buffer = link.shown(source.offset, source.length)) {
-      values.take_from(peer_buffer, lane, step);
-      return true;
-    }
-    lane.reading = index;
-    if (source.length > 0) {
-      auto const begun = link.read(lane.buffer, source.offset, values.target_of(lane, step));
-      if (!begun) {
-        LEND_TRYV(arrivals_.check_for_losses());
-        return begun.error();
+    if (!values.is_shown(step)) {
+      auto const source = values.source_of(lane, step);
+      if (auto const* const peer_buffer =
+              links_[call_.rank_of(step.peer)].status().mapped(source.offset, source.length)) {
+        values.take_from(peer_buffer, lane, step);
+        return true;
       }
     }
+    lane.reading = index;
+    values.begin_bytes(lane, step);
+    LEND_TRYV(begin_read(lane, step));
   }
   if (*lane.reading != index) return false;
-  if (source.length > 0) {
-    auto const is_read = link.has_read(lane.buffer);
-    if (!is_read) {
-      LEND_TRYV(arrivals_.check_for_losses());
-      return is_read.error();
-    }
-    if (!is_read.value()) return false;
+  for (;;) {
+    LEND_TRY(is_there, has_read(lane, step));
+    if (!is_there) return false;
+    values.take(lane, step);
+    if (!values.next_bytes(lane, step)) break;
+    LEND_TRYV(begin_read(lane, step));
   }
-  values.take(lane, step);
   lane.reading.reset();
   return true;
 }
 
-std::optional<Error> Progress::end_reads() noexcept {
-  std::optional<Error> kept;
-  if (!call_.exists() || !call_.is_long()) return kept;
-  for (LongCall::Lane const& lane : call_.long_call().lanes())
-    if (auto const peer = call_.long_call().read_to_caller(lane))
-      if (auto why = links_[call_.rank_of(*peer)].end_read(lane.buffer)) kept = std::move(why);
-  return kept;
+Result<void> Progress::begin_read(LongCall::Lane& lane, LongStep const& step) noexcept {
+  if (lane.bytes.length == 0) return success();
+  LongCall& values = call_.long_call();
+  PeerStatus& peer = links_[call_.rank_of(step.peer)].status();
+  auto const target = values.target_of(lane, step);
+  auto begun = values.is_shown(step)
+                   ? peer.read(lane.buffer, values.shown_source_of(lane, step), target)
+                   : peer.read(lane.buffer, values.source_of(lane, step).offset, target);
+  if (begun.has_error()) LEND_TRYV(arrivals_.check_for_losses());
+  return begun;
+}
+
+Result<bool> Progress::has_read(LongCall::Lane const& lane, LongStep const& step) noexcept {
+  if (lane.bytes.length == 0) return true;
+  auto is_read = links_[call_.rank_of(step.peer)].status().has_read(lane.buffer);
+  if (is_read.has_error()) LEND_TRYV(arrivals_.check_for_losses());
+  return is_read;
+}
+
+std::optional<Error> Progress::end_reads(KeptBytes& kept) noexcept {
+  std::optional<Error> why;
+  if (!call_.exists() || !call_.is_long()) return why;
+  LongCall& values = call_.long_call();
+  for (LongCall::Lane const& lane : values.lanes())
+    if (auto const peer = values.read_to_caller(lane))
+      if (auto kept_by = links_[call_.rank_of(*peer)].status().end_read(lane.buffer)) {
+        why = std::move(kept_by);
+        kept.out = true;
+      }
+  if (auto const hidden = values.hide(); hidden.has_error()) {
+    why = hidden.error();
+    kept.in = true;
+  }
+  return why;
 }
 
 }  // namespace lend::group

@@ -26,8 +26,9 @@ constexpr std::chrono::milliseconds between_looks{1};
 
 Result<std::unique_ptr<PeerLinking>> PeerLinking::open(GroupState& group,
                                                        std::vector<std::uint32_t> ranks) {
-  LEND_TRY(linking, Linking::open(group.domain().context(), group.options().connector));
-  LEND_TRY(words, PeerWords::create(group.domain(), ranks.size()));
+  LEND_TRY(linking,
+           Linking::open(group.links().domain().context(), group.links().options().connector));
+  LEND_TRY(words, PeerWords::create(group.links().domain(), ranks.size()));
   std::vector<LinkAddress> addresses;
   for (std::size_t place = 0; place < ranks.size(); ++place) {
     LEND_TRY(address, linking->new_address());
@@ -64,7 +65,7 @@ Result<void> PeerLinking::connect(std::vector<PreparedChannel> prepared,
     LEND_TRY(word, RemoteRegion::decode(theirs[place].word));
     words_.set_target(place, word);
     auto queue_pair = prepared[place].take_queue_pair();
-    if (group_.ranks().rank < ranks_[place]) {
+    if (group_.links().ranks().rank < ranks_[place]) {
       making.accept(ranks_[place], addresses_[place].key, std::move(queue_pair), bound);
       continue;
     }
@@ -77,15 +78,15 @@ Result<void> PeerLinking::connect(std::vector<PreparedChannel> prepared,
     LEND_TRY(next_look, greet_all());
     if (!next_look) return success();
     if (deadline.has_passed())
-      return base::gave_up(deadline, "rank " + std::to_string(group_.ranks().rank) +
+      return base::gave_up(deadline, "rank " + std::to_string(group_.links().ranks().rank) +
                                          " was not connected to its peers, " +
                                          launch::list_of(missing()));
     if (bound.has_passed())
       return Error{Errc::peer_lost, "no connection to " + launch::list_of(missing()) + " within " +
                                         std::to_string(attempt_bound.count()) + " s"};
-    LEND_TRY(may_sleep, group_.arm());
+    LEND_TRY(may_sleep, group_.calls().arm());
     if (!may_sleep) continue;
-    LEND_TRYV(network::sleep_on(std::array{making.descriptor(), group_.descriptor()},
+    LEND_TRYV(network::sleep_on(std::array{making.descriptor(), group_.links().set().descriptor()},
                                 sooner(bound, *next_look)));
   }
 }

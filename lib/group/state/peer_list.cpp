@@ -43,7 +43,7 @@ Channel* PeerList::find(std::uint64_t tag) const noexcept {
 }
 
 bool PeerList::is_iwarp() const noexcept {
-  return !group_.domain().context().capabilities().endpoints;
+  return !group_.links().domain().context().capabilities().endpoints;
 }
 
 bool PeerList::have_all_left(std::span<std::uint32_t const> ranks) const noexcept {
@@ -54,14 +54,14 @@ bool PeerList::have_all_left(std::span<std::uint32_t const> ranks) const noexcep
 Error PeerList::lost(std::uint32_t rank, Error const& why) noexcept {
   using Reason = Fault::Reason;
   auto const name = "rank " + std::to_string(rank);
-  auto const own = group_.ranks().rank;
+  auto const own = group_.links().ranks().rank;
   // No device acknowledges there, and connections of a rank end in any order: its reason comes over
   // another one than this.
   bool const may_come_later = is_iwarp();
   bool const has_ended = (may_come_later || channel::is_refusal(why)) && this->has_ended(rank);
   if (may_come_later && group_.links().has(rank))
     if (auto const& fault = group_.links()[rank].fault())
-      return group_.failure().reported(rank, *fault, group_.ranks());
+      return group_.failure().reported(rank, *fault, group_.links().ranks());
   if (group_.links().has_left(rank))
     return group_.failure().detected(
         {Reason::left, rank, own},
@@ -94,11 +94,11 @@ bool PeerList::has_ended(std::uint32_t rank) noexcept {
     return link.fault().has_value() || link.peer_has_left();
   };
   do {
-    link.forget_answer();
+    link.status().forget_answer();
     if (has_told()) return false;
-    if (!link.ask()) return link.failure() != nullptr;
+    if (!link.status().ask()) return link.failure() != nullptr;
     // It is answered, or the device finds that no answer comes.
-    while (!link.has_answer()) {
+    while (!link.status().has_answer()) {
       if (limit.has_passed()) return true;
       std::this_thread::sleep_for(between_questions);
     }
@@ -116,18 +116,18 @@ Result<void> PeerList::check() noexcept {
   if (why == nullptr) return success();
   // Once all have met a rank may end its Peers, which rdma_cm reports.
   auto const& state = channel::ChannelState::of(*channel);
-  if (is_iwarp() && state.in_flight.outstanding() == 0 && !state.watch.awaits_beside)
+  if (is_iwarp() && state.in_flight.room.outstanding() == 0 && !state.watch.awaits_beside)
     return success();
   return lost(static_cast<std::uint32_t>(*tag), *why);
 }
 
 void PeerList::look_for_loss(std::uint64_t tag) noexcept {
-  if (!group_.look().has_value()) return;
+  if (!group_.calls().look().has_value()) return;
   auto const rank = static_cast<std::uint32_t>(tag);
   if (!group_.links().has_left(rank)) return;
   // What it sent before has come before its last word.
   Channel const* const channel = find(tag);
-  if (channel == nullptr || channel::ChannelState::of(*channel).in_flight.outstanding() == 0)
+  if (channel == nullptr || channel::ChannelState::of(*channel).in_flight.room.outstanding() == 0)
     return;
   break_by_leaving(rank);
 }
@@ -138,9 +138,9 @@ void PeerList::break_by_leaving(std::uint32_t rank) noexcept {
 
 void PeerList::note_end(std::uint64_t tag, Error const& why) noexcept {
   // Others may have said why.
-  static_cast<void>(group_.look());
+  static_cast<void>(group_.calls().look());
   if (group_.is_gone()) return;
-  if (group_.first_cause() != nullptr) return end_all(*group_.first_cause());
+  if (group_.failure().cause() != nullptr) return end_all(*group_.failure().cause());
   group_.break_by(lost(static_cast<std::uint32_t>(tag), why));
 }
 
@@ -152,7 +152,7 @@ void PeerList::end_all(Error const& why) noexcept {
     if (peers != nullptr)
       for (Channel& channel : peers->channels()) {
         auto& state = channel::ChannelState::of(channel);
-        state.end_by_loss(why, lost == static_cast<std::uint32_t>(state.tag()), is_iwarp());
+        state.losses.end_by_loss(why, lost == static_cast<std::uint32_t>(state.tag()), is_iwarp());
       }
 }
 

@@ -30,7 +30,7 @@ Result<void> PeersState::name(std::span<std::uint32_t const> ranks,
   std::ranges::sort(ranks_);
   if (auto const twice = std::ranges::adjacent_find(ranks_); twice != ranks_.end())
     return Error{Errc::invalid_argument, "rank " + std::to_string(*twice) + " is named twice"};
-  if (std::ranges::binary_search(ranks_, group_->ranks().rank))
+  if (std::ranges::binary_search(ranks_, group_->links().ranks().rank))
     return Error{Errc::invalid_argument, "a rank is no peer of itself"};
   return success();
 }
@@ -41,14 +41,14 @@ Result<void> PeersState::prepare(PeerOptions const& options) {
   // A pool awaits messages for ever, also of ranks that have ended their Peers. The links ask.
   channel.keep_alive = options.shared_receives != 0
                            ? std::optional<std::chrono::nanoseconds>{std::chrono::nanoseconds{0}}
-                           : group_->options().keep_alive;
-  channel.queue_pair.connection = group_->options().connection;
+                           : group_->links().options().keep_alive;
+  channel.queue_pair.connection = group_->links().options().connection;
   channel.receive_pool = nullptr;
   prepared_.clear();
   pool_.reset();
   if (options.shared_receives != 0 && !ranks_.empty()) {
-    LEND_TRY(memory, group_->domain().allocate(std::size_t{options.shared_receives} *
-                                               options.shared_bytes));
+    LEND_TRY(memory, group_->links().domain().allocate(std::size_t{options.shared_receives} *
+                                                       options.shared_bytes));
     shared_ = std::move(memory);
     LEND_TRY(pool,
              ReceivePool::create(group_->links().set(), shared_->chunks(options.shared_bytes)));
@@ -59,12 +59,13 @@ Result<void> PeersState::prepare(PeerOptions const& options) {
   for (std::uint32_t const rank : ranks_) {
     channel.tag = first_tag_ | rank;
     channel.peer_name = "rank " + std::to_string(rank);
-    LEND_TRY(prepared,
-             channel::Preparing::prepare(group_->domain(), channel, {}, std::chrono::seconds{1}));
+    LEND_TRY(prepared, channel::Preparing::prepare(group_->links().domain(), channel, {},
+                                                   std::chrono::seconds{1}));
     prepared_.push_back(std::move(prepared));
   }
   channels_.reserve(ranks_.size());
-  if (group_->ranks().size > 1 && !group_->domain().context().capabilities().endpoints) {
+  if (group_->links().ranks().size > 1 &&
+      !group_->links().domain().context().capabilities().endpoints) {
     LEND_TRY(linking, PeerLinking::open(*group_, ranks_));
     linking_ = std::move(linking);
   }
@@ -74,7 +75,7 @@ Result<void> PeersState::prepare(PeerOptions const& options) {
 Result<void> PeersState::connect(Endpoint const& peer) {
   LEND_TRY(channel, std::move(prepared_[channels_.size()]).handshake(peer));
   channels_.push_back(std::move(channel));
-  channel::ChannelState::of(channels_.back()).ask_for_losses(group_->peers().losses());
+  channel::ChannelState::of(channels_.back()).losses.ask(group_->peers().losses());
   return success();
 }
 
@@ -84,7 +85,7 @@ Result<void> PeersState::connect_all(std::span<PeerLinkCard const> peers, Deadli
   words_ = linking->take_words();
   channels_ = linking->take_channels();
   for (Channel& channel : channels_)
-    channel::ChannelState::of(channel).ask_for_losses(group_->peers().losses());
+    channel::ChannelState::of(channel).losses.ask(group_->peers().losses());
   return success();
 }
 
@@ -101,7 +102,7 @@ Result<void> PeersState::tell_by_words(Deadline deadline) {
     while (words_->owes(place)) {
       LEND_TRY(told, words_->tell(place, channels_[place]));
       if (told) break;
-      LEND_TRYV(group_->wait_for_any(deadline));
+      LEND_TRYV(group_->calls().wait_for_any(deadline));
     }
   return success();
 }
@@ -120,7 +121,7 @@ Result<void> PeersState::await_receive(std::uint32_t rank, Deadline deadline) {
       continue;
     }
     channel.watch.awaits_beside = true;
-    auto const waited = group_->wait_for_any(deadline, std::ref(finds));
+    auto const waited = group_->calls().wait_for_any(deadline, std::ref(finds));
     channel.watch.awaits_beside = false;
     if (waited.has_value()) continue;
     if (!base::is_given_up(waited.error())) return waited;

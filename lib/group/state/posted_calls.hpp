@@ -21,12 +21,20 @@ struct PostedCall {
   /// For AddressSanitizer, while lend itself touches the values: else they are poisoned.
   class Touch {
    public:
-    explicit Touch(PostedCall const& posted) noexcept;
+    explicit Touch(PostedCall const& posted) noexcept : piece_{posted.out} {
+      if (is_poisoned()) verbs::unpoison(*piece_.region, piece_.loan.range());
+    }
     Touch(Touch const&) = delete;
     Touch& operator=(Touch const&) = delete;
-    ~Touch();
+    ~Touch() {
+      if (is_poisoned()) verbs::poison(*piece_.region, piece_.loan.range());
+    }
 
    private:
+    [[nodiscard]] bool is_poisoned() const noexcept {
+      return piece_.loan.on_loan() && piece_.loan.kind() == base::LoanKind::exclusive;
+    }
+
     verbs::LentPiece const& piece_;
   };
 
@@ -35,6 +43,11 @@ struct PostedCall {
   verbs::LentPiece in{}, out{};
   alignas(16) std::array<std::byte, 32> op{};  // IsKeptReduction
   OwnCounts counts{};                          // of uneven parts
+};
+
+/// Bytes of a call that a device may still access.
+struct KeptBytes {
+  bool in = false, out = false;
 };
 
 class PostedCalls {
@@ -59,19 +72,21 @@ class PostedCalls {
   /// Lends what the call names, and keeps it with a copy of its operation. `do_links_write`: their
   /// devices may write to `out`.
   /// Errors:  already_borrowed, queue_full, exhausted; nothing was lent.
-  [[nodiscard]] Result<Id> add(Membership& team, Call const& call, GatherElement in,
-                               ScatterElement out, bool do_links_write) noexcept;
+  [[nodiscard]] Result<Id> add(Membership& team, Call const& call, GatherElement const& in,
+                               ScatterElement const& out, bool do_links_write) noexcept;
   /// The first has ended with success.
   void end_front() noexcept;
-  /// No more will end: gives all bytes back, but for the place of the first if a device keeps that.
+  /// No more will end: gives all bytes back, but for those of the first that a device keeps.
   /// Nothing is added any more.
-  void fail(bool is_first_kept = false) noexcept;
+  void fail(KeptBytes kept = {}) noexcept;
   /// Whether a device keeps bytes for good.
   [[nodiscard]] bool keeps_bytes() const noexcept { return keeps_bytes_; }
 
  private:
   using Ring = std::array<PostedCall, GroupScope::posted_max>;
 
+  /// Errors:  exhausted, queue_full.
+  [[nodiscard]] Result<void> make_room() noexcept;
   [[nodiscard]] PostedCall& at(Id id) noexcept { return (*calls_)[id % GroupScope::posted_max]; }
 
   std::unique_ptr<Ring> calls_{};  // from the first one

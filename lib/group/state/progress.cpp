@@ -10,30 +10,31 @@ namespace lend::group {
 
 Result<bool> Progress::advance() noexcept {
   if (call_.is_long()) return advance_long();
-  while (!call_.is_over()) {
-    LEND_TRY(is_round_over, advance_round());
+  MessageCall& values = call_.message_call();
+  while (!values.is_over()) {
+    LEND_TRY(is_round_over, advance_round(values));
     if (!is_round_over) return false;
-    call_.next_round();
+    values.next_round();
   }
   return true;
 }
 
-Result<bool> Progress::advance_round() noexcept {
-  auto const steps = call_.steps();
+Result<bool> Progress::advance_round(MessageCall& values) noexcept {
+  auto const steps = values.steps();
   bool all_sent = true;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     Step const& step = steps[i];
-    if (step.kind != Step::Kind::send || call_.is_done(i)) continue;
-    LEND_TRY(is_sent, send_to(call_.rank_of(step.peer), call_.head(step), call_.piece_of(step)));
-    if (is_sent) call_.set_done(i);
+    if (step.kind != Step::Kind::send || values.is_done(i)) continue;
+    LEND_TRY(is_sent, send_to(call_.rank_of(step.peer), call_.head(step), values.piece_of(step)));
+    if (is_sent) values.set_done(i);
     all_sent &= is_sent;
   }
   if (!all_sent) return false;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    if (call_.is_done(i)) continue;
-    LEND_TRY(is_received, receive(steps[i]));
+    if (values.is_done(i)) continue;
+    LEND_TRY(is_received, receive(values, steps[i]));
     if (!is_received) return false;
-    call_.set_done(i);
+    values.set_done(i);
   }
   return true;
 }
@@ -55,10 +56,10 @@ Result<bool> Progress::send_to(std::uint32_t rank, MessageHead const& head,
   return *failure;
 }
 
-Result<bool> Progress::receive(Step const& step) noexcept {
-  auto const own = call_.piece_of(step);
+Result<bool> Progress::receive(MessageCall& values, Step const& step) noexcept {
+  auto const own = values.piece_of(step);
   if (step.kind == Step::Kind::combine_own) {
-    call_.take(step, own);
+    values.take(step, own);
     return true;
   }
   auto const rank = call_.rank_of(step.peer);
@@ -68,20 +69,20 @@ Result<bool> Progress::receive(Step const& step) noexcept {
       std::ranges::find_if(arrived, [&](auto const& each) { return call_.is_of_round(each.head); });
   if (it == arrived.end()) return false;
   auto const theirs = link.bytes_of(*it);
-  if (call_.call().is_uneven() && it->head.call_bytes != call_.part_bytes(step))
+  if (call_.call().is_uneven() && it->head.call_bytes != values.part_bytes(step))
     return arrivals_.detected(
         Fault::Reason::disagreed, rank,
         {Errc::disagreement, "rank " + std::to_string(rank) + " sends " +
                                  std::to_string(it->head.call_bytes) +
                                  " bytes to this rank, which expects " +
-                                 std::to_string(call_.part_bytes(step)) + " in " + call_.text()});
+                                 std::to_string(values.part_bytes(step)) + " in " + call_.text()});
   if (theirs.size() != own.size())
     return arrivals_.detected(
         Fault::Reason::disagreed, rank,
         {Errc::disagreement, "rank " + std::to_string(rank) + " sent " +
                                  std::to_string(theirs.size()) + " bytes, not " +
                                  std::to_string(own.size())});
-  call_.take(step, theirs);
+  values.take(step, theirs);
   LEND_TRYV(release(link, static_cast<std::size_t>(it - arrived.begin())));
   return true;
 }

@@ -5,6 +5,7 @@
 #include <group/link/links.hpp>
 #include <group/state/arrivals.hpp>
 #include <group/state/ongoing_call.hpp>
+#include <group/state/posted_calls.hpp>
 #include <lend/base/error.hpp>
 #include <lend/base/result.hpp>
 
@@ -25,14 +26,14 @@ class Progress {
   [[nodiscard]] OngoingCall const& call() const noexcept { return call_; }
   /// True once the call is over.
   [[nodiscard]] Result<bool> advance() noexcept;
-  /// Ends what is being read to memory that was lent. Why a device keeps that, and may
-  /// still write there; otherwise nothing.
-  [[nodiscard]] std::optional<Error> end_reads() noexcept;
+  /// Ends what is being read to memory that was lent, and from it. Why a device keeps some of that;
+  /// otherwise nothing.
+  [[nodiscard]] std::optional<Error> end_reads(KeptBytes& kept) noexcept;
 
  private:
   /// True once all steps of the round are done.
-  [[nodiscard]] Result<bool> advance_round() noexcept;
-  [[nodiscard]] Result<bool> receive(Step const& step) noexcept;
+  [[nodiscard]] Result<bool> advance_round(MessageCall& values) noexcept;
+  [[nodiscard]] Result<bool> receive(MessageCall& values, Step const& step) noexcept;
   /// Sends a message of the round to a rank that is needed.
   [[nodiscard]] Result<bool> send_to(std::uint32_t rank, MessageHead const& head,
                                      std::span<std::byte const> bytes) noexcept;
@@ -45,8 +46,11 @@ class Progress {
   [[nodiscard]] Result<bool> advance_round_of(LongCall::Lane& lane) noexcept;
   [[nodiscard]] Result<bool> take_steps(LongCall::Lane& lane) noexcept;
   [[nodiscard]] Result<bool> take_step(LongCall::Lane& lane, std::size_t index) noexcept;
-  [[nodiscard]] Result<bool> take_signal(LongCall::Lane& lane, std::uint32_t rank) noexcept;
+  [[nodiscard]] Result<bool> take_signal(LongCall::Lane& lane, LongStep const& step) noexcept;
   [[nodiscard]] Result<bool> read(LongCall::Lane& lane, std::size_t index) noexcept;
+  [[nodiscard]] Result<void> begin_read(LongCall::Lane& lane, LongStep const& step) noexcept;
+  /// Whether what was begun last is there.
+  [[nodiscard]] Result<bool> has_read(LongCall::Lane const& lane, LongStep const& step) noexcept;
 
   OngoingCall call_;
   Links& links_;

@@ -14,6 +14,11 @@ namespace {
 
 using Kind = Step::Kind;
 using Place = Step::Place;
+using State = ShortCall::State;
+
+// A posted call that waits sees what comes from the rank that it waits for, and losses. After so
+// many looks it sees what all ranks say, too.
+constexpr std::uint32_t waits_max = 256;
 
 }  // namespace
 
@@ -28,7 +33,10 @@ ShortPlan const* ShortCalls::make_plan(Membership& team, Call const& call) noexc
                  .op = std::string{call.op.name},
                  .signature = call.signature(),
                  .elements = call.block_bytes / call.op.element_bytes,
-                 .is_stored = true};
+                 .is_stored = true,
+                 .combines_own = call.layout().combines_own(),
+                 .keeps_own_part = call.keeps_own_part(team.ranks),
+                 .has_result = call.has_result(team.ranks)};
   std::vector<Step> steps;
   auto const rounds = rounds_of(call.collective, team.ranks.size);
   for (std::uint16_t round = 0; round < rounds; ++round) {
@@ -46,26 +54,62 @@ ShortPlan const* ShortCalls::make_plan(Membership& team, Call const& call) noexc
   return nullptr;
 }
 
-ShortCalls::Outcome ShortCalls::run(Membership& team, Call const& call,
-                                    Deadline deadline) noexcept {
+inline ShortPlan const* ShortCalls::begin(Membership& team, Call const& call) noexcept {
   if (call.block_bytes > ShortCall::bytes_max || call.is_uneven() || team.has_few_links)
-    return Outcome::not_begun;
-  if (!deadline.is_never() && deadline.has_passed()) return Outcome::not_begun;
+    return nullptr;
   ShortPlan const* plan = team.plans.find(call);
   if (plan == nullptr) plan = make_plan(team, call);
-  if (plan == nullptr || !plan->is_stored) return Outcome::not_begun;
-  channel::SetAccess const set{links_.set()};
+  if (plan == nullptr || !plan->is_stored) return nullptr;
   ++team.number;
   status_.enter(team, call);
+  return plan;
+}
+
+inline std::uint32_t ShortCalls::looks() noexcept {
+  return std::min(channel::SetAccess{links_.set()}.spins(), ShortCall::looks_max);
+}
+
+ShortCalls::Outcome ShortCalls::run(Membership& team, Call const& call,
+                                    Deadline deadline) noexcept {
+  if (!deadline.is_never() && deadline.has_passed()) return Outcome::not_begun;
+  auto const* const plan = begin(team, call);
+  if (plan == nullptr) return Outcome::not_begun;
   ShortCall values{team, call, *plan};
-  if (values.run(std::min(set.spins(), ShortCall::looks_max))) return Outcome::over;
-  call_.begin_within(team, call, values.round(), values.steps_done(), values.accumulated());
-  return Outcome::under_way;
+  if (values.run(looks()) == State::over) return Outcome::over;
+  go_on_generally(values);
+  return Outcome::left;
+}
+
+ShortCalls::Outcome ShortCalls::go_on(Membership& team, Call const& call, bool spins) noexcept {
+  if (!posted_) {
+    auto const* const plan = begin(team, call);
+    if (plan == nullptr) return Outcome::not_begun;
+    posted_.emplace(team, call, *plan);
+    waits_ = 0;
+  }
+  switch (posted_->run(spins ? looks() : 0)) {
+    case State::over: posted_.reset(); return Outcome::over;
+    case State::waits:
+      if (++waits_ < waits_max) return Outcome::waits;
+      [[fallthrough]];
+    case State::left: break;
+  }
+  leave();
+  return Outcome::left;
+}
+
+void ShortCalls::leave() noexcept {
+  go_on_generally(*posted_);
+  posted_.reset();
+}
+
+void ShortCalls::go_on_generally(ShortCall const& left) noexcept {
+  call_.begin_within(left.team(), left.call(), left.round(), left.steps_done(), left.accumulated());
 }
 
 // ---- a call ----
 
-ShortCall::ShortCall(Membership const& team, Call const& call, ShortPlan const& plan) noexcept
+ShortCall::ShortCall(Membership& team, Call const& call, ShortPlan const& plan) noexcept
     : team_{team},
       call_{call},
       plan_{plan},
@@ -75,7 +119,7 @@ ShortCall::ShortCall(Membership const& team, Call const& call, ShortPlan const& 
             .length = static_cast<std::uint32_t>(call.block_bytes),
             .collective = call.collective,
             .call_bytes = static_cast<std::uint32_t>(call.block_bytes)},
-      is_accumulating_{combines_own(call.collective)} {
+      is_accumulating_{plan.combines_own} {
   keep_own_part();
 }
 
@@ -88,54 +132,46 @@ inline void ShortCall::copy(std::byte* target, std::byte const* source) const no
 }
 
 inline void ShortCall::keep_own_part() noexcept {
-  auto const [rank, size] = team_.ranks;
-  auto const own = rank * call_.block_bytes;
-  std::byte const* const in = call_.in.data();
-  std::byte* const out = call_.out.data();
-  switch (call_.collective) {
-    case Collective::reduce:
-    case Collective::allreduce:
-    case Collective::scan:
-    case Collective::exscan: return copy(accumulator_.data(), in);
-    case Collective::gather: return rank == call_.root ? copy(out + own, in) : void();
-    case Collective::scatter: return rank == call_.root ? copy(out, in + own) : void();
-    case Collective::allgather: return copy(out + own, in);
-    case Collective::all_to_all: return copy(out + own, in + own);
-    case Collective::reduce_scatter: return size == 1 ? copy(out, in) : void();
-    default: return;
-  }
+  if (plan_.combines_own) return copy(accumulator_.data(), call_.in.data());
+  if (!plan_.keeps_own_part) return;
+  auto const own = team_.ranks.rank * call_.block_bytes;
+  auto const& layout = call_.layout();
+  copy(call_.out.data() + (layout.out == Parts::all ? own : 0),
+       call_.in.data() + (layout.in == Parts::all ? own : 0));
 }
 
-bool ShortCall::run(std::uint32_t looks) noexcept {
+State ShortCall::run(std::uint32_t looks) noexcept {
   for (; at_ != plan_.steps.size(); ++at_)
-    if (!take(plan_.steps[at_], looks)) return false;
+    if (auto const state = take(plan_.steps[at_], looks); state != State::over) return state;
   end();
-  return true;
+  return State::over;
 }
 
-inline bool ShortCall::take(ShortPlan::ShortStep const& step, std::uint32_t looks) noexcept {
+inline State ShortCall::take(ShortPlan::ShortStep const& step, std::uint32_t looks) noexcept {
   head_.round = step.round;
-  if (step.kind == Kind::send) return step.link->store_message(head_, place_of(step));
+  if (step.kind == Kind::send)
+    return step.link->store_message(head_, place_of(step)) ? State::over : State::left;
   if (step.kind != Kind::combine_own) return receive(step, looks);
   copy(theirs_.data(), place_of(step));
   combine(step.kind);
-  return true;
+  return State::over;
 }
 
-inline bool ShortCall::receive(ShortPlan::ShortStep const& step, std::uint32_t looks) noexcept {
+inline State ShortCall::receive(ShortPlan::ShortStep const& step, std::uint32_t looks) noexcept {
   if (!step.link->takes_messages()) [[unlikely]]
-    return false;
+    return State::left;
   bool const combines = step.kind != Kind::receive;
   auto* const target = combines ? theirs_.data() : place_of(step);
   for (std::uint32_t look = 0;; ++look) {
     auto const found = step.link->take_message(head_, target);
     if (found == Mailbox::Look::expected) [[likely]]
       break;
-    if (found == Mailbox::Look::other || look == looks) return false;
+    if (found == Mailbox::Look::other) return State::left;
+    if (look == looks) return step.link->peer_has_left() ? State::left : State::waits;
     channel::Waiter::relax();
   }
   if (combines) combine(step.kind);
-  return true;
+  return State::over;
 }
 
 inline void ShortCall::combine(Kind kind) noexcept {
@@ -149,8 +185,7 @@ inline void ShortCall::combine(Kind kind) noexcept {
 }
 
 inline void ShortCall::end() noexcept {
-  if (is_accumulating_ && call_.has_result(team_.ranks))
-    copy(call_.out.data(), accumulator_.data());
+  if (is_accumulating_ && plan_.has_result) copy(call_.out.data(), accumulator_.data());
 }
 
 inline std::byte* ShortCall::place_of(ShortPlan::ShortStep const& step) noexcept {

@@ -40,33 +40,32 @@ std::uint32_t Call::signature() const noexcept {
   add(op.element_bytes);
   for (char const letter : op.name) add(static_cast<unsigned char>(letter));
   // Elsewhere each pair of ranks compares the length of its part.
-  if (collective == Collective::allgatherv) {
+  if (layout().lengths == Lengths::known) {
     add(counts->unit);
     for (auto const count : counts->out) add(count);
   }
   return static_cast<std::uint32_t>(value >> 32);
 }
 
-bool PartCounts::operator==(PartCounts const& other) const noexcept {
-  return unit == other.unit && std::ranges::equal(in, other.in) &&
-         std::ranges::equal(out, other.out);
+namespace {
+
+bool are_equal(PartCounts const& one, PartCounts const& other) noexcept {
+  return one.unit == other.unit && std::ranges::equal(one.in, other.in) &&
+         std::ranges::equal(one.out, other.out);
 }
 
-bool Call::has_result(Ranks ranks) const noexcept {
-  switch (collective) {
-    case Collective::reduce: return ranks.rank == root;
-    case Collective::exscan: return ranks.rank != 0;
-    case Collective::allreduce:
-    case Collective::scan:
-    case Collective::reduce_scatter: return true;
-    default: return false;
-  }
-}
+}  // namespace
 
 bool Call::goes_on_with(Call const& other) const noexcept {
   return signature() == other.signature() && in.data() == other.in.data() &&
          in.size() == other.in.size() && out.data() == other.out.data() &&
-         out.size() == other.out.size() && (!is_uneven() || *counts == *other.counts);
+         out.size() == other.out.size() && (!is_uneven() || are_equal(*counts, *other.counts));
+}
+
+std::string Call::text(Membership const& team) const {
+  return text_of(collective, block_bytes) + " " + std::to_string(team.number) +
+         (team.is_whole ? "" : " of a team of " + std::to_string(team.ranks.size)) + " (" +
+         where.file + ":" + std::to_string(where.line) + ")";
 }
 
 }  // namespace lend::group

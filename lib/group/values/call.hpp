@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace lend::group {
@@ -31,14 +32,6 @@ struct Membership {
   [[nodiscard]] static std::uint32_t id_of(std::span<std::uint32_t const> members) noexcept;
 };
 
-/// Of uneven parts, by ranks, in units of so many bytes. None: all of it is one part.
-struct PartCounts {
-  std::span<std::uint32_t const> in{}, out{};
-  std::size_t unit = 1;
-
-  [[nodiscard]] bool operator==(PartCounts const& other) const noexcept;
-};
-
 struct Call {
   Collective collective{};
   std::uint32_t root = 0;
@@ -47,17 +40,31 @@ struct Call {
   std::size_t block_bytes = 0;  // of one part of `in` or `out`; 0 where parts are uneven
   Combining op{};
   SourceLine where{};
+  /// Whether `in` is on loan until the call is over.
+  bool is_in_lent = false;
   /// That of `out`, where devices of the links may write to it: it is on loan meanwhile.
   verbs::RegionState* out_region = nullptr;
   PartCounts const* counts = nullptr;  // of uneven parts, else null
 
+  [[nodiscard]] Layout const& layout() const noexcept { return layout_of(collective); }
   [[nodiscard]] bool is_uneven() const noexcept { return counts != nullptr; }
+  /// Whether a part that the rank gives is for itself, and not combined with others.
+  [[nodiscard]] bool keeps_own_part(Ranks ranks) const noexcept {
+    bool const is_root = ranks.rank == root;
+    return layout().has(layout().in, is_root) && layout().has(layout().out, is_root) &&
+           layout().in != Parts::in_place && (!layout().combines() || ranks.size == 1);
+  }
   /// Whether what was combined becomes the values of this rank.
-  [[nodiscard]] bool has_result(Ranks ranks) const noexcept;
+  [[nodiscard]] bool has_result(Ranks ranks) const noexcept {
+    if (layout().schedule == Schedule::exscan) return ranks.rank != 0;
+    return layout().combines() && layout().gets(ranks.rank == root);
+  }
   /// The same at all ranks that agree.
   [[nodiscard]] std::uint32_t signature() const noexcept;
   /// Whether this call goes on with `other`.
   [[nodiscard]] bool goes_on_with(Call const& other) const noexcept;
+  /// Which call of `team` it is, for people: the one that the team has counted last.
+  [[nodiscard]] std::string text(Membership const& team) const;
 };
 
 }  // namespace lend::group

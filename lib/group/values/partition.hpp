@@ -18,6 +18,11 @@ class Partition {
   Partition(Call const& call, std::uint32_t size) noexcept;
 
   [[nodiscard]] std::uint32_t pieces() const noexcept { return pieces_; }
+  /// Where a part is in the call's values.
+  /// Shape:   each block is a part: not is_divided().
+  [[nodiscard]] ByteRange part(std::uint32_t block) const noexcept {
+    return {block * part_bytes_, part_bytes_};
+  }
   /// Where this block is in the call's values, and in the exposed buffer. Blocks at the end of a
   /// piece may have no bytes.
   [[nodiscard]] ByteRange in_values(std::uint32_t piece, std::uint32_t block) const noexcept;

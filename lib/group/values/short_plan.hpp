@@ -34,7 +34,10 @@ struct ShortPlan {
 
   std::uint32_t signature = 0;
   std::size_t elements = 0;
-  bool is_stored = false;  ///< all its messages can be stored
+  bool is_stored = false;       ///< all its messages can be stored
+  bool combines_own = false;    ///< Layout::combines_own()
+  bool keeps_own_part = false;  ///< Call::keeps_own_part()
+  bool has_result = false;      ///< Call::has_result()
   std::vector<ShortStep> steps{};
 
   [[nodiscard]] bool is_of(Call const& call) const noexcept;

@@ -38,7 +38,8 @@ namespace lend::network {
 inline constexpr std::size_t nonce_bytes = 32;
 inline constexpr std::size_t note_bytes_max = 64;
 inline constexpr std::size_t status_text_max = 600;
-inline constexpr std::uint8_t exchange_version = 4;
+// Of what frames say, and of what ranks say to each other later and read in each other's memory.
+inline constexpr std::uint8_t exchange_version = 5;
 
 // Of frames that are not sealed.
 inline constexpr std::size_t frame_header_bytes = 12;

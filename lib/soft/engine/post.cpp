@@ -8,6 +8,7 @@
 #include <soft/engine/engine.hpp>
 #include <soft/engine/send_queue.hpp>
 #include <soft/engine/windows.hpp>
+#include <soft/engine/word.hpp>
 #include <soft/objects/queue_pair.hpp>
 #include <soft/objects/queue_pair_states.hpp>
 #include <soft/peers/host.hpp>
@@ -15,7 +16,6 @@
 #include <soft/segment/receive_ring.hpp>
 
 #include <cerrno>
-#include <mutex>
 
 namespace lend::soft {
 namespace {
@@ -83,17 +83,68 @@ int check(QueuePair const& qp, ibv_send_wr const& wr) noexcept {
   return errno = error;
 }
 
-[[gnu::always_inline]] inline int post_all(QueuePair& qp, ibv_send_wr* wr,
-                                           ibv_send_wr** bad) noexcept {
-  std::lock_guard const guard{qp.send_lock};
+/// The general way of post_send(), from `wr` on. Releases send_lock, which the caller holds.
+[[gnu::noinline]] int post_others(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   if (qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR) [[unlikely]]
     enter_error(qp);
+  int error = 0;
   for (; wr != nullptr; wr = wr->next) {
     if (execute_directly(qp, *wr)) [[likely]]
       continue;
-    if (auto const error = post_generally(qp, *wr); error != 0) return refuse(error, wr, bad);
+    error = post_generally(qp, *wr);
+    if (error != 0) [[unlikely]]
+      break;
   }
+  qp.send_lock.unlock();
+  return error == 0 ? 0 : refuse(error, wr, bad);
+}
+
+/// Goes on from the word `wr`, which came so far; as post_others().
+[[gnu::noinline]] int post_from(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad,
+                                WordWas how) noexcept {
+  auto& rx = qp.target->rx;
+  if (how == WordWas::locked) {
+    rx.unlock();
+    return post_others(qp, wr, bad);
+  }
+  if (how == WordWas::awaited) rx.wake_one();
+  direct::end(qp, *wr, word_bytes, qp.send_posted - 1);
+  return post_others(qp, wr->next, bad);
+}
+
+/// Posts words, of which `wr` is one, as long as there are any, and the rest the general way; as
+/// post_others().
+template <ibv_wr_opcode opcode, bool is_self>
+[[gnu::noinline]] int post_words(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  do {
+    auto const how = execute_word<opcode>(qp, *wr, is_self);
+    if (how == WordWas::left) [[unlikely]]
+      return post_others(qp, wr, bad);
+    if (how != WordWas::done) [[unlikely]]
+      return post_from(qp, wr, bad, how);
+    wr = wr->next;
+  } while (wr != nullptr && wr->opcode == opcode && is_word(*wr));
+  if (wr != nullptr) return post_others(qp, wr, bad);
+  qp.send_lock.unlock();
   return 0;
+}
+
+/// The same to another context. Whether it lives is asked once for all of them.
+[[gnu::noinline]] int post_words_afar(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  if (qp.peer->is_dead()) [[unlikely]]
+    return post_others(qp, wr, bad);
+  return wr->opcode == IBV_WR_SEND ? post_words<IBV_WR_SEND, false>(qp, wr, bad)
+                                   : post_words<IBV_WR_RDMA_WRITE, false>(qp, wr, bad);
+}
+
+/// post_send() where a thread holds send_lock, or there are builders, or in a forked child.
+[[gnu::noinline]] int post_unusually(QueuePair& qp, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
+  if (auto const error = qp.owner().check_ours(); error != 0) return refuse(error, wr, bad);
+  if (qp.has_builders) qp.draft_lock.lock();
+  qp.send_lock.lock();
+  auto const error = post_others(qp, wr, bad);
+  if (qp.has_builders) qp.draft_lock.unlock();
+  return error;
 }
 
 }  // namespace
@@ -120,15 +171,30 @@ int check_reach(QueuePair const& qp, std::uint32_t key) noexcept {
       cross_memory().reason());
 }
 
+// The short way: it calls nothing but what takes its place.
 int post_send(ibv_qp* queue_pair, ibv_send_wr* wr, ibv_send_wr** bad) noexcept {
   auto& qp = *static_cast<QueuePair*>(queue_pair);
   qp.fetch_next_receive();
-  if (!qp.owner().is_ours()) [[unlikely]]
-    return refuse(qp.owner().check_ours(), wr, bad);
-  if (qp.has_builders) qp.draft_lock.lock();
-  auto const error = post_all(qp, wr, bad);
-  if (qp.has_builders) qp.draft_lock.unlock();
-  return error;
+  if (!qp.owner().is_ours() || qp.has_builders || !qp.send_lock.try_lock()) [[unlikely]]
+    return post_unusually(qp, wr, bad);
+  if (wr == nullptr || !is_word(*wr) || !qp.is_direct ||
+      qp.shared->state.load(std::memory_order_relaxed) == IBV_QPS_ERR)
+    return post_others(qp, wr, bad);
+  if (!qp.peer->is_self()) return post_words_afar(qp, wr, bad);
+  if (qp.peer->is_known_dead()) return post_others(qp, wr, bad);
+  return wr->opcode == IBV_WR_SEND ? post_words<IBV_WR_SEND, true>(qp, wr, bad)
+                                   : post_words<IBV_WR_RDMA_WRITE, true>(qp, wr, bad);
+}
+
+bool write_at_once(ibv_qp* queue_pair, ibv_send_wr const& wr) noexcept {
+  auto& qp = *static_cast<QueuePair*>(queue_pair);
+  if (!direct::is_write(wr.opcode) || !qp.owner().is_ours() || qp.has_builders ||
+      !qp.send_lock.try_lock())
+    return false;
+  bool const is_done = qp.shared->state.load(std::memory_order_relaxed) != IBV_QPS_ERR &&
+                       execute_directly<direct::Source::any>(qp, wr);
+  qp.send_lock.unlock();
+  return is_done;
 }
 
 }  // namespace lend::soft

@@ -11,6 +11,8 @@ namespace lend::soft {
 struct QueuePair;
 
 int post_send(ibv_qp*, ibv_send_wr*, ibv_send_wr** bad) noexcept;
+/// Provider::write_at_once, by the short way.
+bool write_at_once(ibv_qp*, ibv_send_wr const&) noexcept;
 int post_recv(ibv_qp*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
 int post_srq_recv(ibv_srq*, ibv_recv_wr*, ibv_recv_wr** bad) noexcept;
 

@@ -88,7 +88,7 @@ void write_bytes(KnownQueue const& queue, SharedCompletion& slot, std::byte cons
 }
 
 bool push_all(Reached to, Arrival arrival) noexcept {
-  auto const& [qp, known, target, wr, length] = to;
+  auto const& [qp, context, peer, known, target, wr, opcode, length, is_self] = to;
   ReceiveEnd end{};
   end.queue_pair = static_cast<std::uint32_t>(known.receiver);
   end.epoch = static_cast<std::uint32_t>(known.epoch);
@@ -97,24 +97,24 @@ bool push_all(Reached to, Arrival arrival) noexcept {
   end.immediate = wr.imm_data;
   end.status = IBV_WC_SUCCESS;
   end.kind = arrival.kind;
-  end.flags = flags_of(wr);
+  end.flags = flags_of(opcode);
   end.is_solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
   end.is_in_stream = arrival.is_in_stream;
   if (!arrival.placed) {
     end.inline_length = static_cast<std::uint8_t>(length);
     copy_few(reinterpret_cast<std::byte*>(end.bytes), to.source(), length);
   }
-  bool const is_published =
-      push_receive_end(qp.peer->segment(), target.completion_queue.get(), end, qp.owner().claimant,
-                       qp.peer->wake_pipes()) == Pushed::yes;
+  bool const is_published = push_receive_end(peer.segment(), target.completion_queue.get(), end,
+                                             context.claimant, peer.wake_pipes()) == Pushed::yes;
   // The next request learns where it grew.
   if (known.queue.queue->ring_mask.get() != known.queue.mask) known.epoch = KnownTarget::nothing;
   return is_published;
 }
 
 bool offer(Reached to) noexcept {
-  auto const& [qp, known, target, wr, length] = to;
-  if (is_write(wr) || qp.attributes.rnr_retry == 0 || known.receives.base == nullptr) return false;
+  auto const& [qp, context, peer, known, target, wr, opcode, length, is_self] = to;
+  if (is_write(opcode) || qp.attributes.rnr_retry == 0 || known.receives.base == nullptr)
+    return false;
   auto const position = target.receive_tail.load(std::memory_order_relaxed);
   if (is_valid(known.receives.at(position), position)) return false;
   Extents ours;

@@ -19,21 +19,26 @@ namespace lend::soft::direct {
 inline constexpr auto last_opcode = IBV_WR_SEND_WITH_IMM;
 static_assert(IBV_WR_RDMA_WRITE == 0 && IBV_WR_RDMA_WRITE_WITH_IMM == 1 && IBV_WR_SEND == 2 &&
               last_opcode == 3);
-[[nodiscard]] inline bool is_write(ibv_send_wr const& wr) noexcept {
-  return wr.opcode <= IBV_WR_RDMA_WRITE_WITH_IMM;
+[[nodiscard]] constexpr bool is_write(ibv_wr_opcode opcode) noexcept {
+  return opcode <= IBV_WR_RDMA_WRITE_WITH_IMM;
 }
-[[nodiscard]] inline std::uint8_t flags_of(ibv_send_wr const& wr) noexcept {
-  return wr.opcode == IBV_WR_SEND ? 0 : IBV_WC_WITH_IMM;
+/// Of the receive's completion.
+[[nodiscard]] constexpr std::uint8_t flags_of(ibv_wr_opcode opcode) noexcept {
+  return opcode == IBV_WR_SEND ? 0 : IBV_WC_WITH_IMM;
 }
 
 /// One request, whose target's rx is held. Functions out of line take it by value, so that it stays
 /// in registers.
 struct Reached {
   QueuePair& qp;
+  Context& context;
+  Peer& peer;
   KnownTarget& known;
   SharedQueuePair& target;
   ibv_send_wr const& wr;
+  ibv_wr_opcode opcode;
   std::uint32_t length;
+  bool is_self;  // the peer
 
   [[nodiscard]] std::byte const* source() const noexcept {
     return reinterpret_cast<std::byte const*>(wr.sg_list->addr);

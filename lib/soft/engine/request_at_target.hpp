@@ -14,7 +14,7 @@ namespace lend::soft {
 
 /// Says in the target's queue pair which of its keys a request uses, before the key is looked up: a
 /// call that deregisters it either sees the name or has made the key invalid before. Pairs with
-/// may_touch() in domain.cpp.
+/// may_name() in domain.cpp.
 class KeyInUse {
  public:
   KeyInUse(SharedQueuePair& target, std::uint32_t key) noexcept : target_{target} {

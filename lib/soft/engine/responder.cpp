@@ -143,7 +143,7 @@ class Responder : TakenReceive<type> {
   }
 
   /// Compare-and-swap, fetch-and-add. The key is checked before the alignment, as rxe does.
-  Outcome change_remote() noexcept {
+  [[gnu::always_inline]] inline Outcome change_remote() noexcept {
     std::uint64_t before = 0;
     auto const address = work_.remote_address;
     KeyInUse const named{target_, work_.remote_key};

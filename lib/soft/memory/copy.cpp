@@ -177,6 +177,29 @@ bool none_mapped(Extents const& extents) noexcept {
   copy_any(target, source, length);
 }
 
+// Source: measured on AMD family 25, for a ring of 256 KiB: twice as fast between CPUs that share a
+// cache, and five times between others. Not measured: other families of AMD, which take this way,
+// and CPUs of others, which do not.
+[[gnu::no_sanitize_address]] void copy_past_caches(std::byte* target, std::byte const* source,
+                                                   std::size_t length) noexcept {
+#if defined(__x86_64__)
+  auto const is_aligned = reinterpret_cast<std::uintptr_t>(target) % sizeof(Vector) == 0;
+  if (is_aligned && __builtin_cpu_is("amd")) {
+    for (; length > base::copied_block; length -= base::copied_block) {
+      Vector four[base::copied_block / sizeof(Vector)];
+      std::memcpy(four, source, sizeof four);
+      for (auto const& one : four) {
+        _mm_stream_si128(reinterpret_cast<__m128i*>(target), one);
+        target += sizeof one;
+      }
+      source += sizeof four;
+    }
+    fence_stores();
+  }
+#endif
+  copy_in_order(target, source, length);
+}
+
 [[gnu::no_sanitize_address]] void copy_few_others(std::byte* target, std::byte const* source,
                                                   std::size_t length) noexcept {
   for (; length >= word_bytes; length -= word_bytes) {

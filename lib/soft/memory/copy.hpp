@@ -27,14 +27,25 @@ template <class T>
 }
 
 void copy_bytes_in_order(std::byte* target, std::byte const* source, std::size_t length) noexcept;
+/// Whether `length` bytes are an aligned word.
+[[nodiscard]] inline bool is_word(std::byte const* bytes, std::size_t length) noexcept {
+  return length == word_bytes && reinterpret_cast<std::uintptr_t>(bytes) % word_bytes == 0;
+}
+
 /// Copies ascending; the last bytes, up to 8, become visible after all others, and an aligned word
 /// of 8 bytes is never seen half written. So a reader may wait on the last byte, or on a flag.
 [[gnu::always_inline]] inline void copy_in_order(std::byte* target, std::byte const* source,
                                                  std::size_t length) noexcept {
-  if (length == word_bytes && reinterpret_cast<std::uintptr_t>(target) % word_bytes == 0)
-    return copy_as<std::uint64_t>(target, source);
+  if (is_word(target, length)) return copy_as<std::uint64_t>(target, source);
   copy_bytes_in_order(target, source, length);
 }
+
+/// From so many bytes on copy_past_caches() is worth its fence.
+inline constexpr std::size_t past_caches_min = 8192;
+/// Copies bytes that another CPU reads next: past the caches, where lines that one CPU writes and
+/// another reads, in turn, are slow to pass from cache to cache. The last bytes, up to 8, become
+/// visible after all others, which come in any order.
+void copy_past_caches(std::byte* target, std::byte const* source, std::size_t length) noexcept;
 
 void copy_few_others(std::byte* target, std::byte const* source, std::size_t length) noexcept;
 /// Copies a few bytes without the overhead of memcpy, in words as far as possible.

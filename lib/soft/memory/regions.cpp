@@ -60,6 +60,12 @@ std::uint32_t Regions::take_index() noexcept {
 int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t length, int access,
                  std::uint32_t& key) {
   if (auto const error = check(address, length, access); error != 0) return error;
+  if (auto const error = reserve(key); error != 0) return error;
+  write(key, domain, address, length, access);
+  return 0;
+}
+
+int Regions::reserve(std::uint32_t& key) {
   std::lock_guard const guard{mutex_};
   auto const index = take_index();
   if (index == 0)
@@ -67,11 +73,15 @@ int Regions::add(std::uint32_t domain, std::uint64_t address, std::uint64_t leng
                 "the soft device holds at most %u registrations and windows: use fewer, larger "
                 "ones",
                 regions_max - 1);
+  key = key_after(index * key_generations);
+  return 0;
+}
+
+std::uint32_t Regions::key_after(std::uint32_t key) noexcept {
+  auto const index = index_of_key(key);
   Entry& entry = entries_[index];
   entry.generation = (entry.generation + 1) % key_generations;
-  key = index * key_generations + entry.generation;
-  write(key, domain, address, length, access);
-  return 0;
+  return index * key_generations + entry.generation;
 }
 
 void Regions::write(std::uint32_t key, std::uint32_t domain, std::uint64_t address,

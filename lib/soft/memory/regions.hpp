@@ -15,9 +15,9 @@ namespace lend::soft {
 
 /// Two tables: the shared one that peers check keys against, and a private copy for this process's
 /// own checks, which no peer can change. A key is index and generation. A stale key is not found:
-/// an index is reused when all have been used, the one first that has been free longest. So a key
-/// comes back after 2^18 × (16,384 - n) registrations at the earliest, where at most n lived at
-/// once.
+/// an index is reused when all have been used, the one first that has been free longest. A key
+/// comes back when its index was used 2^18 times: after 2^18 × (16,384 - n) registrations, where at
+/// most n lived at once. Bytes that are shown keep their index, and use it each time.
 class Regions {
  public:
   /// May throw std::bad_alloc.
@@ -26,6 +26,8 @@ class Regions {
   /// 0, or errno with reason.
   [[nodiscard]] int add(std::uint32_t domain, std::uint64_t address, std::uint64_t length,
                         int access, std::uint32_t& key);
+  /// An invalidated key of a region without bytes. 0, or errno with reason.
+  [[nodiscard]] int reserve(std::uint32_t& key);
   /// Makes the key invalid. A process that still uses the memory holds a lock, for which the caller
   /// must wait.
   void invalidate(std::uint32_t key) noexcept;
@@ -46,6 +48,8 @@ class Regions {
     return entry.domain == domain && (entry.access & access) == access && length <= entry.length &&
            address - entry.address <= entry.length - length;
   }
+  /// The key that follows an invalidated one, of the same index.
+  [[nodiscard]] std::uint32_t key_after(std::uint32_t key) noexcept;
   /// Assigns a new range, which check() allows, to an invalidated key that is not recycled.
   void renew(std::uint32_t key, std::uint32_t domain, std::uint64_t address, std::uint64_t length,
              int access) noexcept {

@@ -118,6 +118,23 @@ int destroy_cq(ibv_cq* cq) noexcept {
   return 0;
 }
 
+bool push_other_local(CompletionQueue& queue, LocalCompletion end) noexcept {
+  auto const is_solicited = end.status != IBV_WC_SUCCESS;
+  bool is_armed = false;
+  {
+    std::lock_guard const guard{queue.lock};
+    if (queue.local_tail - queue.local_head > queue.mask) return false;
+    queue.local[queue.local_tail & queue.mask] = end;
+    if (queue.shared->notify.get() != 0) {
+      if (queue.is_timed) queue.local_times[queue.local_tail & queue.mask] = now();
+      is_armed = is_due(queue.shared->notify, is_solicited);
+    }
+    ++queue.local_tail;
+  }
+  if (is_armed) notify_owner(queue, is_solicited);
+  return true;
+}
+
 bool has_unpolled(CompletionQueue const& cq, bool solicited_only) noexcept {
   if (!solicited_only && (cq.local_head != cq.local_tail || first_published(cq) != nullptr))
     return true;

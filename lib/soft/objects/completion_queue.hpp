@@ -64,12 +64,22 @@ struct CompletionQueue : ibv_cq {
 
 static_assert(sizeof(ibv_cq) == offsetof(ibv_cq_ex, comp_mask));
 
+/// The place of this position in the shared ring.
+[[nodiscard]] inline SharedCompletion const& slot_at(CompletionQueue const& queue,
+                                                     std::uint64_t position) noexcept {
+  return queue.ring[position & queue.mask];
+}
+/// Whether it holds the completion of that position.
+[[nodiscard]] inline bool is_published(SharedCompletion const& slot,
+                                       std::uint64_t position) noexcept {
+  // Acquire pairs with the release in push_receive_end().
+  return slot.sequence.load(std::memory_order_acquire) == position + 1;
+}
 /// The completion at this position of the shared ring, or null.
 [[nodiscard]] inline SharedCompletion const* published_at(CompletionQueue const& queue,
                                                           std::uint64_t position) noexcept {
-  auto const& slot = queue.ring[position & queue.mask];
-  // Acquire pairs with the release in push_receive_end().
-  return slot.sequence.load(std::memory_order_acquire) == position + 1 ? &slot : nullptr;
+  auto const& slot = slot_at(queue, position);
+  return is_published(slot, position) ? &slot : nullptr;
 }
 /// The consumer's next one, or null.
 [[nodiscard]] inline SharedCompletion const* first_published(
@@ -106,25 +116,29 @@ void drop_receives_of(QueuePair const& qp) noexcept;
 /// Wakes who sleeps for this queue of ours, if it is armed for what was just published under its
 /// lock.
 void notify_owner(CompletionQueue&, bool is_solicited) noexcept;
+/// Publishes the end of a send in fewer steps. False: nothing was done, because it takes more: a
+/// thread holds the lock, the queue is full, its owner may have to be woken, or its completions
+/// have a time.
+[[nodiscard, gnu::always_inline]] inline bool push_plain_local(
+    CompletionQueue& queue, LocalCompletion const& end) noexcept {
+  if (!queue.lock.try_lock()) [[unlikely]]
+    return false;
+  auto const tail = queue.local_tail;
+  // Arming takes this lock too: who arms later finds the completion when it polls.
+  bool const is_plain = tail - queue.local_head <= queue.mask && queue.shared->notify.get() == 0;
+  if (is_plain) [[likely]] {
+    queue.local[tail & queue.mask] = end;
+    queue.local_tail = tail + 1;
+  }
+  queue.lock.unlock();
+  return is_plain;
+}
+/// Publishes what push_plain_local() left. False: the queue is full and the completion is lost.
+[[nodiscard]] bool push_other_local(CompletionQueue& queue, LocalCompletion end) noexcept;
 /// Publishes the end of a send. False: the queue is full and the completion is lost.
 [[nodiscard, gnu::always_inline]] inline bool push_local(CompletionQueue& queue,
                                                          LocalCompletion const& end) noexcept {
-  auto const is_solicited = end.status != IBV_WC_SUCCESS;
-  bool is_armed = false;
-  {
-    std::lock_guard const guard{queue.lock};
-    if (queue.local_tail - queue.local_head > queue.mask) return false;
-    queue.local[queue.local_tail & queue.mask] = end;
-    // Arming takes this lock too: who arms later finds the completion when it polls.
-    if (queue.shared->notify.get() != 0) [[unlikely]] {
-      if (queue.is_timed) queue.local_times[queue.local_tail & queue.mask] = now();
-      is_armed = is_due(queue.shared->notify, is_solicited);
-    }
-    ++queue.local_tail;
-  }
-  if (is_armed) [[unlikely]]
-    notify_owner(queue, is_solicited);
-  return true;
+  return push_plain_local(queue, end) || push_other_local(queue, end);
 }
 /// The same for what a poll will flush, which is published without that lock.
 void notify_of_flush(CompletionQueue&) noexcept;

@@ -90,6 +90,7 @@ struct Context : verbs_context {
   std::array<CompletionQueue*, completion_queues_max> completion_queues{};
   std::array<ReceivePool*, receive_pools_max> receive_pools{};
   std::uint32_t next_queue_pair = 0;  // indexes are reused as late as possible
+  std::uint32_t queue_pairs_end = 0;  // behind the highest index that was given
   IndexSet stalled;
   TimerThread timer_thread;
   std::atomic<std::uint32_t> trouble_seen{0};

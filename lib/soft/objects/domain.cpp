@@ -42,18 +42,19 @@ bool names_in_receives(QueuePair& qp, std::uint32_t key) noexcept {
   return false;
 }
 
-/// Whether the sender that holds rx may be at the memory of the key, which is invalid by now.
-bool may_touch(QueuePair& qp, std::uint32_t key) noexcept {
+/// Whether the peer that holds rx may be at the memory by a request that names the key, which is
+/// invalid by now.
+bool may_name(QueuePair const& qp, std::uint32_t key) noexcept {
   // Pairs with the responder, which names the key and then looks whether it is valid: it found it
   // invalid, or is seen here. Source: membarrier(2).
   if (::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) != 0) return true;
-  return qp.shared->remote_key.load(std::memory_order_acquire) == key || names_in_receives(qp, key);
+  return qp.shared->remote_key.load(std::memory_order_acquire) == key;
 }
 
 /// Null when no CPU that saw the key before it was invalidated uses the memory any more; or the
 /// lock of one that may. The caller holds Context::control, so that no queue pair goes.
 RobustLock const* users_of_memory(Context& context, std::uint32_t key) noexcept {
-  for (auto& entry : context.queue_pairs) {
+  for (auto& entry : std::span{context.queue_pairs}.first(context.queue_pairs_end)) {
     auto* const qp = entry.load(std::memory_order_relaxed);
     if (qp == nullptr) continue;
     {
@@ -66,23 +67,48 @@ RobustLock const* users_of_memory(Context& context, std::uint32_t key) noexcept 
     auto& rx = qp->shared->rx;
     if (rx.lock_in_time(context.claimant))
       rx.unlock();
-    else if (may_touch(*qp, key))
+    else if (may_name(*qp, key) || names_in_receives(*qp, key))
       return &rx;
     { std::lock_guard const polled{qp->receives().lock}; }
   }
   return nullptr;
 }
 
+/// The same of the key of bytes that were shown: only peers of its domain's queue pairs use these,
+/// by a request that names it. No other queue pair, and nothing that this process sends or
+/// receives, is touched.
+RobustLock const* readers_of_memory(Context& context, ibv_mr const& shown) noexcept {
+  for (auto& entry : std::span{context.queue_pairs}.first(context.queue_pairs_end)) {
+    auto* const qp = entry.load(std::memory_order_relaxed);
+    if (qp == nullptr || qp->pd != shown.pd) continue;
+    // Who takes it from now on finds the key invalid.
+    if (auto& rx = qp->shared->rx; rx.lock_in_time(context.claimant))
+      rx.unlock();
+    else if (may_name(*qp, shown.rkey))
+      return &rx;
+  }
+  return nullptr;
+}
+
+/// How long the end of a region waits for a peer: not a second time for one that kept it.
+std::uint64_t patience_of(Region const& region) noexcept {
+  return region.was_kept ? 0 : holder_patience;
+}
+
 /// Makes the key invalid and waits for those who use its memory. 0, EBUSY with reason, or EINVAL
 /// while a window is bound to it. Source: ibv_alloc_mw(3); kernel drivers/infiniband/sw/rxe/
 /// rxe_verbs.c, rxe_dereg_mr().
-int end_use(Context& context, std::uint32_t key) noexcept {
+int end_use(Context& context, Region const& region) noexcept {
+  auto const key = region.lkey;
   if (!context.regions.invalidate_unless_bound(key))
     return fail(EINVAL, "a memory window is bound to the region: invalidate it first");
-  return wait_for_holders(context, [&] {
-    std::lock_guard const guard{context.control};
-    return users_of_memory(context, key);
-  });
+  return wait_for_holders(
+      context,
+      [&] {
+        std::lock_guard const guard{context.control};
+        return users_of_memory(context, key);
+      },
+      patience_of(region));
 }
 
 /// Brings the pages of `element` into memory. 0; or EFAULT, where some are not mapped for that.
@@ -134,14 +160,15 @@ int dealloc_pd(ibv_pd* pd) noexcept {
   return 0;
 }
 
-ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) noexcept try {
-  auto& context = Context::of(pd->context);
-  if (context.check_ours() != 0) return nullptr;
+namespace {
+
+/// `add(key)` gives the key: 0, or errno with reason.
+template <class Add>
+ibv_mr* make_region(ibv_pd* pd, void* address, std::size_t length, Add const& add) noexcept try {
+  if (Context::of(pd->context).check_ours() != 0) return nullptr;
   auto region = std::make_unique<Region>();
   std::uint32_t key = 0;
-  if (context.regions.add(pd->handle, reinterpret_cast<std::uint64_t>(address), length, access,
-                          key) != 0)
-    return nullptr;
+  if (add(key) != 0) return nullptr;
   region->context = pd->context;
   region->pd = pd;
   region->addr = address;
@@ -154,6 +181,53 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) noexce
 } catch (std::bad_alloc const&) {
   fail(ENOMEM);
   return nullptr;
+}
+
+}  // namespace
+
+ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access) noexcept {
+  return make_region(pd, address, length, [&](std::uint32_t& key) {
+    return Context::of(pd->context)
+        .regions.add(pd->handle, reinterpret_cast<std::uint64_t>(address), length, access, key);
+  });
+}
+
+ibv_mr* reg_shown(ibv_pd* pd) noexcept {
+  // Or a peer that is stopped at any queue pair of the domain would seem to read them, and a group
+  // that copies its parts does not wait for that one.
+  if (auto const can = ::syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
+      can < 0 || (can & MEMBARRIER_CMD_GLOBAL) == 0) {
+    fail(EOPNOTSUPP, "the kernel refuses membarrier(2), which tells who reads the bytes");
+    return nullptr;
+  }
+  return make_region(pd, nullptr, 0, [&](std::uint32_t& key) {
+    return Context::of(pd->context).regions.reserve(key);
+  });
+}
+
+int show(ibv_mr* mr, std::byte const* address, std::size_t length) noexcept {
+  auto& context = Context::of(mr->context);
+  auto const start = reinterpret_cast<std::uint64_t>(address);
+  if (!context.arenas.find(start, length))
+    return fail(EOPNOTSUPP, "peers cannot map these bytes: they are not from allocate()");
+  mr->lkey = mr->rkey = context.regions.key_after(mr->rkey);
+  context.regions.renew(mr->rkey, mr->pd->handle, start, length, IBV_ACCESS_REMOTE_READ);
+  return 0;
+}
+
+int hide(ibv_mr* mr) noexcept {
+  auto& context = Context::of(mr->context);
+  auto& region = *static_cast<Region*>(mr);
+  context.regions.invalidate(mr->rkey);
+  auto const error = wait_for_holders(
+      context,
+      [&] {
+        std::lock_guard const guard{context.control};
+        return readers_of_memory(context, region);
+      },
+      patience_of(region));
+  region.was_kept = error != 0;
+  return error;
 }
 
 int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length,
@@ -182,7 +256,7 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
   if (context.regions.check(reinterpret_cast<std::uint64_t>(start), size, rights) != 0)
     return IBV_REREG_MR_ERR_INPUT;  // and the region is what it was
   auto const before = context.regions.access_of(mr->lkey);
-  if (auto const error = end_use(context, mr->lkey); error == EINVAL) {
+  if (auto const error = end_use(context, *static_cast<Region*>(mr)); error == EINVAL) {
     return IBV_REREG_MR_ERR_INPUT;  // and the region is what it was
   } else if (error != 0) {
     auto* const domain = static_cast<Domain*>(mr->pd);
@@ -232,7 +306,7 @@ int dereg_mr(ibv_mr* mr) noexcept {
   auto* const region = static_cast<Region*>(mr);
   auto& context = Context::of(mr->context);
   if (!context.is_ours()) return 0;
-  if (auto const error = end_use(context, mr->lkey); error != 0) return error;
+  if (auto const error = end_use(context, *region); error != 0) return error;
   context.regions.recycle(mr->lkey);
   static_cast<Domain*>(mr->pd)->users.fetch_sub(1);
   delete region;

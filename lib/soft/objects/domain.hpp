@@ -19,6 +19,7 @@ struct Domain : ibv_pd {
 struct Region : ibv_mr {
   // What ibv_dereg_mr() reads behind it. Source: rdma-core libibverbs/driver.h, verbs_mr.
   std::byte behind[16] = {};
+  bool was_kept = false;  // by a peer, at the last hide()
 };
 
 [[nodiscard]] ibv_pd* alloc_pd(ibv_context*) noexcept;
@@ -29,6 +30,10 @@ int rereg_mr(ibv_mr*, int flags, ibv_pd*, void* address, std::size_t length, int
 /// EBUSY where a stopped peer may be at the memory: the key is invalid, a later call can succeed.
 /// EINVAL while a memory window is bound to it.
 int dereg_mr(ibv_mr*) noexcept;
+/// Provider::reg_shown, show and hide. EBUSY as of dereg_mr(); then neither waits again.
+[[nodiscard]] ibv_mr* reg_shown(ibv_pd*) noexcept;
+[[nodiscard]] int show(ibv_mr*, std::byte const* address, std::size_t length) noexcept;
+[[nodiscard]] int hide(ibv_mr*) noexcept;
 /// Refused, as it is by devices of the kernel without their own memory access.
 [[nodiscard]] ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t offset, std::size_t length,
                                     std::uint64_t address, int descriptor, int access) noexcept;

@@ -29,12 +29,13 @@ inline constexpr std::uint64_t holder_patience = 2'000'000'000;
 /// for milliseconds, which other threads want, too.
 void rest_between_attempts() noexcept;
 
-/// Calls attempt() until it returns null, for holder_patience. It takes its locks in time; where
-/// one is held it changes nothing, releases all that it took, and returns that one. 0, or EBUSY
-/// with reason: a later call can succeed.
+/// Calls attempt() until it returns null, for `patience` nanoseconds, and once at least. It takes
+/// its locks in time; where one is held it changes nothing, releases all that it took, and returns
+/// that one. 0, or EBUSY with reason: a later call can succeed.
 template <class Attempt>
-[[nodiscard]] int wait_for_holders(Context const& context, Attempt attempt) {
-  auto const end = now() + holder_patience;
+[[nodiscard]] int wait_for_holders(Context const& context, Attempt attempt,
+                                   std::uint64_t patience = holder_patience) {
+  auto const end = now() + patience;
   for (;;) {
     RobustLock const* const held = attempt();
     if (held == nullptr) return 0;

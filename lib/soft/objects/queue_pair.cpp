@@ -151,6 +151,7 @@ ibv_qp* make_qp(ibv_pd& pd, ibv_qp_init_attr& asked, bool has_builders) noexcept
     fail(ENOMEM, "the soft device has at most %u queue pairs", queue_pairs_max);
     return nullptr;
   }
+  context.queue_pairs_end = std::max(context.queue_pairs_end, qp->index + 1);
   qp->shared = &context.segment.queue_pairs[qp->index];
   RobustGuard const senders{qp->shared->rx, std::adopt_lock};
   qp->receive_ring_offset = context.take_ring(ring_bytes(*qp));

@@ -75,8 +75,11 @@ class Peer {
 
   /// Stays true once it is known to be gone. Queries the kernel at most once per tick.
   [[nodiscard]] bool is_dead() noexcept {
-    if (is_dead_.load(std::memory_order_relaxed)) return true;
-    return !is_self_ && is_found_dead();
+    return is_known_dead() || (!is_self_ && is_found_dead());
+  }
+  /// The same, without a query.
+  [[nodiscard]] bool is_known_dead() const noexcept {
+    return is_dead_.load(std::memory_order_relaxed);
   }
   void mark_dead() noexcept { is_dead_.store(true, std::memory_order_relaxed); }
 

@@ -52,9 +52,14 @@ class RobustLock {
   }
 
   [[gnu::always_inline]] inline void unlock() noexcept {
-    // An exchange, not a store: a store could overwrite a waiter's bit unseen. Pairs with lock().
-    if ((word_.exchange(0, std::memory_order_release) & someone_waits) != 0) futex_wake_one(word_);
+    if (!unlock_quietly()) wake_one();
   }
+  /// False: a thread waits, and the caller is to call wake_one().
+  [[nodiscard, gnu::always_inline]] inline bool unlock_quietly() noexcept {
+    // An exchange, not a store: a store could overwrite a waiter's bit unseen. Pairs with lock().
+    return (word_.exchange(0, std::memory_order_release) & someone_waits) == 0;
+  }
+  void wake_one() noexcept { futex_wake_one(word_); }
 
   /// The instance that holds it, or 0.
   [[nodiscard]] std::uint32_t holder() const noexcept {

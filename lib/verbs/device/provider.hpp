@@ -65,6 +65,15 @@ struct Provider {
   ibv_mr* (*reg_mr)(ibv_pd*, void* address, std::size_t length, int access);
   decltype(&::ibv_reg_dmabuf_mr) reg_dmabuf_mr;
   decltype(&::ibv_dereg_mr) dereg_mr;
+  /// As reg_mr, of no bytes. EOPNOTSUPP: this device shows none. Null: no device of the provider.
+  ibv_mr* (*reg_shown)(ibv_pd*);
+  /// Lets peers of the domain read bytes that they map, until hide(), by a key that comes back
+  /// after 2^18 times. Takes nothing from the heap. EOPNOTSUPP: peers do not map them.
+  int (*show)(ibv_mr*, std::byte const* address, std::size_t length);
+  /// Ends the key and waits for those who read by it. Other work of the process goes on, but for
+  /// making and destroying queue pairs. EBUSY as of dereg_mr: later calls of both look again, and
+  /// do not wait.
+  int (*hide)(ibv_mr*);
   /// As ibv_advise_mr(3), an inline function.
   int (*advise_mr)(ibv_pd*, ibv_advise_mr_advice, std::uint32_t flags, ibv_sge*,
                    std::uint32_t count);
@@ -104,6 +113,11 @@ struct Provider {
   /// IBV_ACCESS_REMOTE_READ. Null: no device of this provider maps any.
   PeerBytes (*peer_bytes)(ibv_qp*, std::uint32_t key, std::uint64_t address, std::size_t length,
                           unsigned access);
+
+  /// Posts an RDMA write of one piece, of bytes anywhere in this process and of any number, and
+  /// executes it at once. False: it was not posted, and a post may do it. Null: no device of this
+  /// provider does so.
+  bool (*write_at_once)(ibv_qp*, ibv_send_wr const&);
 
   /// Why the calling thread's last failed call failed, as a sentence with a remedy, if the provider
   /// knows more than errno; otherwise null. A lack of descriptors needs none: Error::from_errno().

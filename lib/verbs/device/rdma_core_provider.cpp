@@ -90,6 +90,9 @@ constinit Provider const table{
     .reg_mr = &::ibv_reg_mr,  // not the macro: it only adds optional access flags, unused here
     .reg_dmabuf_mr = &::ibv_reg_dmabuf_mr,
     .dereg_mr = &::ibv_dereg_mr,
+    .reg_shown = nullptr,
+    .show = nullptr,
+    .hide = nullptr,
     .advise_mr = &advise_mr,
     .alloc_mw = &alloc_mw,
     .dealloc_mw = &dealloc_mw,
@@ -114,6 +117,7 @@ constinit Provider const table{
     .allocate_apart = &allocate_apart,
     .release = &release,
     .peer_bytes = nullptr,
+    .write_at_once = nullptr,
     .last_reason = &last_reason,
     .query_gid = &::ibv_query_gid,
     .resize_cq = &::ibv_resize_cq,

@@ -23,9 +23,11 @@ struct LEND_EXPORT ApartMemory {
       std::optional<RemoteAccess> exposed = std::nullopt);
 };
 
-/// The bytes of `region`, which is the peer's, as this process has mapped them. Of a connected
-/// queue pair, to be asked once: it takes system calls.
+/// The bytes of `region`, which is the peer's, as this process has mapped them. None where they
+/// begin at no multiple of `alignment`. Of a connected queue pair, to be asked once: it takes
+/// system calls.
 [[nodiscard]] LEND_EXPORT PeerBytes peer_bytes(QueuePairHandle const& queue_pair,
-                                               RemoteRegion const& region) noexcept;
+                                               RemoteRegion const& region,
+                                               std::size_t alignment) noexcept;
 
 }  // namespace lend::verbs

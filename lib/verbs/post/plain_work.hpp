@@ -6,22 +6,15 @@
 
 #include <verbs/memory/loan_row.hpp>
 #include <verbs/post/request.hpp>
-#include <verbs/post/work_kind.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
 namespace lend::verbs {
-
-/// What a plain request says of the peer's memory, or of where it goes.
-struct NoPeerPart {};
-template <class Work>
-using PeerPart = std::conditional_t<
-    is_remote<Work>, RemoteSlice,
-    std::conditional_t<is_atomic<Work>, AtomicChange,
-                       std::conditional_t<is_addressed<Work>, Destination, NoPeerPart>>>;
 
 /// The words of work that may be plain. Passed by value, so that compilers keep them in registers.
 template <class Work>
@@ -29,7 +22,7 @@ struct Plain {
   using Element = decltype(list_of(std::declval<Work const&>()).only());
 
   Element element;
-  PeerPart<Work> const* peer = nullptr;
+  [[no_unique_address]] PeerPart<Work> peer{};
 
   /// The request that has these words.
   [[nodiscard, gnu::always_inline]] Work work() const noexcept {
@@ -40,23 +33,10 @@ struct Plain {
   }
 };
 
-/// Whether `work` has one element, no immediate and no options.
-template <class Work>
-[[nodiscard, gnu::always_inline]] inline bool may_be_plain(Work const& work) noexcept {
-  return list_of(work).size() == 1 && !immediate_of(work).has_value() &&
-         options_of(work) == RequestOption::none;
-}
 /// The words of work that may be plain; good while it exists.
 template <class Work>
 [[nodiscard, gnu::always_inline]] inline Plain<Work> plain_of(Work const& work) noexcept {
-  if constexpr (is_remote<Work>)
-    return {list_of(work).only(), &remote_of(work)};
-  else if constexpr (is_atomic<Work>)
-    return {list_of(work).only(), &work.change};
-  else if constexpr (is_addressed<Work>)
-    return {list_of(work).only(), work.to};
-  else
-    return {list_of(work).only()};
+  return {list_of(work).only(), peer_part_of(work)};
 }
 
 /// Whether it may be posted, but for its loan.
@@ -151,6 +131,37 @@ struct Form {
   }
   Form(Form const&) = delete;
   Form& operator=(Form const&) = delete;
+
+  /// From here on each request carries an immediate, which is this one until the next call.
+  void carry(std::uint32_t immediate) noexcept
+      requires(!std::is_same_v<RequestOf<Work>, ibv_recv_wr>) {
+    constexpr bool is_send = operation_of<Work> == Operation::send;
+    request.opcode = is_send ? IBV_WR_SEND_WITH_IMM : IBV_WR_RDMA_WRITE_WITH_IMM;
+    request.imm_data = htobe32(immediate);
+  }
+  /// The work that has these words, and the immediate that this form carries, if any.
+  [[nodiscard]] Work work_of(Plain<Work> plain) const noexcept {
+    if constexpr (requires { plain.work().with_immediate(0u); })
+      if (request.opcode == IBV_WR_SEND_WITH_IMM || request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+        return plain.work().with_immediate(be32toh(request.imm_data));
+    return plain.work();
+  }
+  /// The work that describe() was given last, whose element is of `region`.
+  [[nodiscard]] Work described(RegionState& region, PeerPart<Work> peer) const noexcept {
+    auto const start = reinterpret_cast<std::uintptr_t>(region.address);
+    return work_of({{&region, {entry.addr - start, entry.length}}, peer});
+  }
+
+  /// Describes a write of bytes that are of no region.
+  void describe(std::uint64_t id, std::span<std::byte const> bytes, RemoteSlice const& to) noexcept
+      requires(std::is_same_v<Work, Write>) {
+    entry = {reinterpret_cast<std::uintptr_t>(bytes.data()),
+             static_cast<std::uint32_t>(bytes.size()), 0};
+    request.wr_id = id;
+    request.send_flags = flags_for(true);
+    request.wr.rdma.remote_addr = to.address;
+    request.wr.rdma.rkey = to.key;
+  }
 
   /// Describes work that is_plain().
   [[gnu::always_inline]] void describe(std::uint64_t id, Plain<Work> plain,

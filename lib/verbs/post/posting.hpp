@@ -8,7 +8,6 @@
 #include <verbs/device/verb_error.hpp>
 #include <verbs/memory/loan_row.hpp>
 #include <verbs/post/request.hpp>
-#include <verbs/post/work_kind.hpp>
 
 #include <cstdint>
 #include <span>

@@ -4,18 +4,24 @@
 // time per queue pair and shared receive queue.
 #pragma once
 
+#include <lend/verbs/work_kind.hpp>
 #include <verbs/device/handles.hpp>
 #include <verbs/device/verb_error.hpp>
 #include <verbs/memory/region_state.hpp>
 #include <verbs/post/destination.hpp>
 #include <verbs/post/post_refusal.hpp>
-#include <verbs/post/work_kind.hpp>
 
 #include <endian.h>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 namespace lend::verbs {
+
+/// The form of work in verbs, which tells its queue.
+template <class Work>
+using RequestOf =
+    std::conditional_t<operation_of<Work> == Operation::receive, ibv_recv_wr, ibv_send_wr>;
 
 /// Whether so many bytes, which leave this side, are copied when they are posted. Not 0 bytes: a
 /// queue pair without inline room refuses the flag itself.
@@ -184,6 +190,17 @@ template <class Work>
 [[gnu::always_inline]] inline int post_chain(ReceiveQueueHandle const& queue, ibv_recv_wr& first,
                                              ibv_recv_wr*& refused) noexcept {
   return ibv_post_srq_recv(queue.raw.get(), &first, &refused);
+}
+
+/// Whether its device executes writes of any bytes, where it can.
+[[nodiscard]] inline bool may_write_at_once(QueuePairHandle const& queue_pair) noexcept {
+  return queue_pair.raw.provider().write_at_once != nullptr;
+}
+/// Whether it has executed this one, as Provider::write_at_once.
+/// Shape:   may_write_at_once(), asked before any fork().
+[[nodiscard]] inline bool write_at_once(QueuePairHandle const& queue_pair,
+                                        ibv_send_wr const& request) noexcept {
+  return queue_pair.raw.provider().write_at_once(queue_pair.raw.get(), request);
 }
 
 /// What an answer of post_chain() other than 0 to one request of `bytes` means.

@@ -84,6 +84,8 @@ class PolledCompletions {
   [[nodiscard]] CompletionEntry operator[](int index) const noexcept {
     return CompletionEntry{entries_[index]};
   }
+  /// The last of `count` becomes the first.
+  void keep_last(int count) noexcept { entries_[0] = entries_[count - 1]; }
 
  private:
   ibv_wc entries_[poll_batch];

@@ -17,7 +17,7 @@ struct Run::Added {
     Request request;
     std::optional<PendingWork> work{};  // none where it was added without a handle
     std::optional<std::size_t> post{};  // in the model, once the device has it
-    std::optional<Result<WorkSuccess>> told{};
+    std::optional<std::string> told{};
   };
   std::size_t scope = 0;
   std::size_t end = 0;
@@ -46,16 +46,16 @@ bool may_be_tried_again(Error const& error) noexcept {
 
 /// Receives and the others each come in the order in which they were added.
 void Run::note_added(Added& added) {
-  auto const& works = model_.spy().works();
+  auto const& works = spy_.works();
   for (; added.noted < works.size(); ++added.noted) {
     auto const& work = works[added.noted];
     auto const item = std::ranges::find_if(added.items, [&](Added::Item const& one) {
       return !one.post && (one.request.operation == Operation::receive) == work.is_receive;
     });
-    if (item == added.items.end()) return model_.complain("a batch posted what nobody added");
+    if (item == added.items.end()) return complain("a batch posted what nobody added");
     if (work.queue_pair != model_.ends[added.end].queue_pair || !is_as_asked(work, item->request) ||
         std::cmp_greater(work.pieces.size(), item->request.ranges.size()))
-      model_.complain("a batch posted other work than was added, or in another order");
+      complain("a batch posted other work than was added, or in another order");
     model_.posts.push_back({.accepted = added.noted,
                             .end = added.end,
                             .scope = added.scope,
@@ -70,7 +70,7 @@ void Run::add(Batch& batch, Added& added, Step const& step) {
   auto const request = request_of(step, false);
   bool const is_gone = model_.ends[added.end].is_gone || model_.scopes[added.scope].has_ended;
   bool const is_broken = model_.is_broken(added.end);
-  auto const polls_failed = model_.spy().polls_failed;
+  auto const polls_failed = spy_.polls_failed;
   auto const deadline = deadline_of(step.numbers[1] / 2);
   auto const add_with = [&](auto... tag) {
     return with(request, [&](auto const& work) {
@@ -97,11 +97,10 @@ void Run::add(Batch& batch, Added& added, Step const& step) {
     result = held.error();
   note_added(added);
   tell("  add " + std::string{name_of(request.operation)} +
-       (step.numbers[4] % 2 == 0 ? " without a handle: " : ": ") +
-       (result.has_value() ? "ok" : std::string{name_of(result.error().code())}));
+       (step.numbers[4] % 2 == 0 ? " without a handle: " : ": ") + words_of(result));
   if (result.has_value()) {
-    if (is_gone || is_broken) model_.complain("work was added where nothing can be posted");
-    if (request.is_wrong) model_.complain("a request that makes no sense was added");
+    if (is_gone || is_broken) complain("work was added where nothing can be posted");
+    if (request.is_wrong) complain("a request that makes no sense was added");
     added.items.push_back({request, std::move(handle)});
     return;
   }
@@ -112,7 +111,7 @@ void Run::add(Batch& batch, Added& added, Step const& step) {
       case Errc::queue_full: return model_.is_hoarded(added.end);
       case Errc::timed_out:
       case Errc::cancelled: return true;
-      case Errc::system_failed: return model_.spy().polls_failed > polls_failed;
+      case Errc::system_failed: return spy_.polls_failed > polls_failed;
       case Errc::already_borrowed:
         return added.has_unposted() ||
                model_.meets_a_loan(request.ranges, writes_here(request.operation));
@@ -121,7 +120,7 @@ void Run::add(Batch& batch, Added& added, Step const& step) {
     }
   }();
   if (!is_so)
-    model_.complain("work was not added for no reason that there is: " + result.error().message());
+    complain("work was not added for no reason that there is: " + result.error().message());
 }
 
 /// False where the batch was left as it was.
@@ -144,37 +143,31 @@ bool Run::post_added(Batch& batch, Added& added, Step const& step) {
     auto& item = *std::ranges::find_if(
         added.items, [left = static_cast<std::ptrdiff_t>(step.numbers[3]) % held](
                          Added::Item const& one) mutable { return one.work && left-- == 0; });
-    auto const polls_failed = model_.spy().polls_failed;
+    auto const polls_failed = spy_.polls_failed;
     auto const waited = item.work->wait(deadline);
-    tell("  wait for one: " +
-         (waited.has_value() ? "ok" : std::string{name_of(waited.error().code())}));
+    tell("  wait for one: " + words_of(waited));
     note_added(added);
-    if (!item.post && waited.has_value()) model_.complain("work was over before it was posted");
+    if (!item.post && waited.has_value()) complain("work was over before it was posted");
     if (item.post) {
       Handle handle{std::move(*item.work), *item.post};
-      Result<std::optional<WorkSuccess>> answer{std::optional<WorkSuccess>{}};
-      if (waited.has_value())
-        answer = std::optional<WorkSuccess>{waited.value()};
-      else
-        answer = waited.error();
-      check_answer(handle, answer, true, polls_failed);
+      check_answer(handle, in_words(waited), true, polls_failed);
       item.work = std::move(handle.work);
       item.told = std::move(handle.told);
     }
   }
   auto const posted = batch.post(deadline);
   note_added(added);
-  tell("  post: " + (posted.has_value() ? "ok" : std::string{name_of(posted.error().code())}));
+  tell("  post: " + words_of(posted));
   if (posted.has_value()) {
-    if (batch.size() != 0) model_.complain("a batch was posted, and has something left");
+    if (batch.size() != 0) complain("a batch was posted, and has something left");
     bool const may_miss = model_.is_broken(added.end);  // told when it was posted before
     if (added.has_unposted() && !may_miss)
-      model_.complain("a batch was posted, and the device has not all of it");
+      complain("a batch was posted, and the device has not all of it");
     return true;
   }
   if (may_be_tried_again(posted.error())) return false;
   if (posted.error() != Errc::stale_handle && posted.error() != Errc::channel_broken)
-    model_.complain("a batch was not posted for no reason: " + posted.error().message());
+    complain("a batch was not posted for no reason: " + posted.error().message());
   return true;
 }
 
@@ -184,7 +177,7 @@ void Run::batch(Step const& step) {
   Added added;
   added.scope = *chosen;
   added.end = model_.scopes[added.scope].end;
-  added.noted = model_.spy().works().size();
+  added.noted = spy_.works().size();
   tell("batch of scope " + std::to_string(added.scope));
   try {
     auto batch = model_.scopes[added.scope].scope->batch();
@@ -216,7 +209,7 @@ void Run::batch(Step const& step) {
       continue;
     }
     auto const answer = item.work->poll();
-    if (answer.has_value()) model_.complain("a handle has no failure of work that is not posted");
+    if (answer.has_value()) complain("a handle has no failure of work that is not posted");
   }
 }
 

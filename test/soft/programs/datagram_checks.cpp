@@ -3,13 +3,10 @@
 #include <algorithm>
 
 #include "soft/programs/datagram_run.hpp"
+#include "soft/programs/model.hpp"
 #include "support/two_ends.hpp"
 
 namespace lend::test {
-
-void DatagramRun::tell(std::string line) {
-  Story::tell(std::move(line), frames_.size());
-}
 
 DatagramRun::Before DatagramRun::before(std::size_t end, bool is_room) {
   return {.accepted = spy_.works().size(),
@@ -38,10 +35,6 @@ bool DatagramRun::is_broken(std::size_t end) const {
   return !ends_[end].is_gone && ends_[end].channel->first_cause() != nullptr;
 }
 
-std::uint32_t DatagramRun::slots() const {
-  return 2 * (program_.send_depth + program_.receive_depth);
-}
-
 std::uint32_t DatagramRun::slots_taken(std::size_t end) {
   return static_cast<std::uint32_t>(std::ranges::count_if(posts_, [&](Post& post) {
     return post.end == end && (is_in_progress(post) || (post.held && !post.told && !post.is_stale));
@@ -53,15 +46,13 @@ bool DatagramRun::has_room(std::size_t end, bool is_room) {
     return post.end == end && post.is_room == is_room && is_in_progress(post);
   });
   auto const depth = is_room ? program_.receive_depth : program_.send_depth;
-  return outstanding < depth && slots_taken(end) < slots();
+  return outstanding < depth && slots_taken(end) < program_.slots();
 }
 
 bool DatagramRun::meets_a_loan(std::size_t region, ByteRange bytes, bool exclusively) {
   return std::ranges::any_of(posts_, [&](Post& post) {
-    auto const other = post.bytes;
     return post.region == region && has_loans(post) && (exclusively || post.is_room) &&
-           bytes.length != 0 && other.length != 0 && bytes.offset < other.offset + other.length &&
-           other.offset < bytes.offset + bytes.length;
+           overlap(post.bytes, bytes);
   });
 }
 

@@ -2,8 +2,6 @@
 // Scopes of datagrams, in and out; the program's beginning and its end. One thread.
 #include "soft/programs/datagram_run.hpp"
 
-#include <lend/soft/faults.hpp>
-
 #include <algorithm>
 #include <array>
 #include <random>
@@ -15,35 +13,13 @@ namespace lend::test {
 
 using namespace std::chrono_literals;
 
-DatagramRun::DatagramRun(Workplace& workplace, Program const& program)
-    : spy_{workplace.spy}, workplace_{workplace}, program_{program} {
-  cancelled_.cancel();
-}
-
-std::string DatagramRun::execute() {
-  // No queue pair starts while a port is down, as the plan of another program may have left it.
-  if (must(workplace_.context.query_port()).state != PortState::active)
-    workplace_.context = spy_.open();
-  spy_.begin(program_.faults.empty());
-  begin();
-  while (next_ < program_.steps.size()) {
-    one(program_.steps[next_++]);
-    check();
-  }
-  end_of_program();
-  return violation().empty() ? spy_.violation() : violation();
-}
-
 void DatagramRun::begin() {
-  must(inject_faults(workplace_.context, {}));
-  domain_ = must(workplace_.context.allocate_protection_domain());
   std::mt19937 draw{program_.send_depth};
   for (int i = 0; i < 2; ++i) {
     auto& region = *regions_.emplace_back(must(domain_->allocate(bytes_of_region)));
     for (auto& byte : must(region.mutable_bytes(0, bytes_of_region)))
       byte = static_cast<std::byte>(draw());
   }
-  if (program_.is_in_set) set_ = must(WaitSet::create(workplace_.context, program_.wait));
   DatagramChannelOptions options;
   options.wait = program_.wait;
   options.queue_pair.send_depth = program_.send_depth;
@@ -60,11 +36,9 @@ void DatagramRun::begin() {
     for (auto const& to : ends_)
       ways_.push_back({static_cast<std::size_t>(&from - ends_.data()),
                        must(from.channel->destination(to.channel->address()))});
-  if (!program_.faults.empty())
-    must(inject_faults(workplace_.context, must(FaultPlan::parse(program_.faults))));
 }
 
-void DatagramRun::one(Step const& step) {
+void DatagramRun::take(Step const& step) {
   switch (step.what) {
     case Do::open: return open(step);
     case Do::open_set: return open_set();
@@ -86,19 +60,9 @@ void DatagramRun::one(Step const& step) {
   }
 }
 
-bool DatagramRun::run_block() {
-  while (next_ < program_.steps.size()) {
-    Step const& step = program_.steps[next_++];
-    if (step.what == Do::close) return step.numbers[0] % 4 == 0;
-    one(step);
-    check();
-  }
-  return false;
-}
-
 void DatagramRun::open(Step const& step) {
   auto const end = step.numbers[0] % ends_.size();
-  if (ends_[end].is_gone || frames_.size() >= depth_max) return;
+  if (ends_[end].is_gone || depth() >= depth_max) return;
   Frame frame;
   auto const scope = scopes_.size();
   std::vector<std::size_t> others;
@@ -108,7 +72,7 @@ void DatagramRun::open(Step const& step) {
     frame.scopes.push_back(scope);
     tell("open scope " + std::to_string(scope) + " of end " + std::to_string(end) + " {");
     frames_.push_back(&frame);
-    bool const is_left = run_block();
+    bool const is_left = leaves_by_exception(run_block());
     frames_.pop_back();
     auto const state = before(end, true);
     others = rooms_of_others(scope);
@@ -127,7 +91,7 @@ void DatagramRun::open(Step const& step) {
 }
 
 void DatagramRun::open_set() {
-  if (!set_ || frames_.size() >= depth_max) return;
+  if (!set_ || depth() >= depth_max) return;
   Frame frame;
   std::vector<std::size_t> members;
   bool has_failed = false;
@@ -136,7 +100,7 @@ void DatagramRun::open_set() {
     frame.of_set = &scope;
     tell("open a scope of the set {");
     frames_.push_back(&frame);
-    bool const is_left = run_block();
+    bool const is_left = leaves_by_exception(run_block());
     frames_.pop_back();
     for (auto const member : frame.scopes)
       if (!scopes_[member].has_ended) members.push_back(member);
@@ -244,45 +208,31 @@ void DatagramRun::ask_set(Step const& step) {
   }
 }
 
-void DatagramRun::end_of_program() {
+void DatagramRun::end() {
   for (auto const& handle : handles_) posts_[handle.post].held = false;
   handles_.clear();
   check();
-  fill_slots();
+  check_slots();
   auto const first = program_.steps.size() % ends_.size();
   for (std::size_t i = 0; i < ends_.size(); ++i) destroy_end((first + i) % ends_.size());
   check();
   ways_.clear();
   regions_.clear();
-  if (spy_.regions != 0) complain("a region is registered without its memory");
-  if (spy_.queue_pairs != 0) complain("a queue pair outlives its channel");
 }
 
-/// As many results are kept as there are slots: one that was lost is missed here.
-void DatagramRun::fill_slots() {
-  must(inject_faults(workplace_.context, {}));
-  spy_.polls_to_fail = 0;
+/// Of each channel that is whole.
+void DatagramRun::check_slots() {
+  bool const is_calm = calm_down();
   spy_.flushes_fail = false;
   for (std::size_t end = 0; end < ends_.size(); ++end) {
-    if (ends_[end].is_gone || is_broken(end) || !regions_[0] || !violation().empty()) continue;
-    // Nobody may have met the queue's failure yet, or it was of another end: the poll that starts
-    // the request that it strikes may bring all completions.
-    bool const may_fail = program_.faults.find("queue-error") != std::string::npos;
-    if (may_fail || program_.faults.find("peer-death") != std::string::npos) continue;
+    if (!is_calm || ends_[end].is_gone || is_broken(end) || !regions_[0] || !violation().empty())
+      continue;
     DatagramChannel& channel = *ends_[end].channel;
     Destination const to_itself = must(channel.destination(channel.address()));
     DatagramScope scope{channel};
-    std::vector<PendingWork> kept;
-    for (std::uint32_t i = 0; i < slots(); ++i) {
-      auto sent = scope.post_send(regions_[0]->gather(i, 1), to_itself, within(10s));
-      if (!sent.has_value())
-        return complain("slot " + std::to_string(i) + " of " + std::to_string(slots()) +
-                        " is lost: " + sent.error().message());
-      kept.push_back(std::move(sent).value());
-    }
-    auto const more = scope.post_send(regions_[0]->gather(0, 1), to_itself, within(10s));
-    if (more.has_value() || more.error() != Errc::queue_full)
-      complain("a post finds room where every slot has a handle");
+    fill_slots(program_.slots(), [&](std::uint32_t i) {
+      return scope.post_send(regions_[0]->gather(i, 1), to_itself, within(10s));
+    });
     if (!scope.finish().has_value()) complain("a channel that was whole is not");
   }
 }

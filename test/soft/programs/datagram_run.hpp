@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A program of channels for datagrams, run on the soft device and compared after each step with
-// what the spy has seen. One thread.
+// A program of channels for datagrams, compared after each step with what the spy has seen. One
+// thread.
 #pragma once
 
 #include <lend/channel/datagram_channel.hpp>
@@ -14,19 +14,14 @@
 #include <variant>
 #include <vector>
 
-#include "soft/programs/program.hpp"
-#include "soft/programs/run.hpp"
-#include "soft/programs/spy.hpp"
-#include "soft/programs/story.hpp"
+#include "soft/programs/program_run.hpp"
 
 namespace lend::test {
 
-class DatagramRun : public Story {
+class DatagramRun : public ProgramRun {
  public:
-  DatagramRun(Workplace& workplace, Program const& program);
-
-  /// The first thing that is wrong, or empty.
-  [[nodiscard]] std::string execute();
+  DatagramRun(Workplace& workplace, Program const& program)
+      : ProgramRun{workplace, program, workplace.device()} {}
 
  private:
   static constexpr std::size_t ends_of_program = 3;
@@ -80,18 +75,17 @@ class DatagramRun : public Story {
   };
 
   // datagram_run.cpp
-  void begin();
-  void one(Step const& step);
-  /// Whether the innermost scope is to be left by an exception.
-  bool run_block();
+  void begin() override;
+  void take(Step const& step) override;
+  void end() override;
+  [[nodiscard]] std::size_t depth() const noexcept override { return frames_.size(); }
   void open(Step const& step);
   void open_set();
   void finish(Step const& step);
   void recall(Step const& step);
   void destroy_end(std::size_t end);
   void ask_set(Step const& step);
-  void end_of_program();
-  void fill_slots();
+  void check_slots();
   [[nodiscard]] std::optional<std::size_t> chosen_scope(Step const& step);
 
   // datagram_steps.cpp
@@ -99,8 +93,6 @@ class DatagramRun : public Story {
   void batch(Step const& step);
   void block(Step const& step);
   void ask(Step const& step, bool waits);
-  void check_answer(Handle& handle, Result<std::optional<std::string>> const& answer, bool waits,
-                    unsigned polls_failed);
   /// What the handle of work that succeeded must say.
   [[nodiscard]] std::string expected_of(Post& post);
   void drop(Step const& step);
@@ -117,7 +109,6 @@ class DatagramRun : public Story {
   [[nodiscard]] bool is_in_progress(Post& post) { return device_side(post).is_in_progress(); }
   [[nodiscard]] bool has_loans(Post& post);
   [[nodiscard]] bool is_broken(std::size_t end) const;
-  [[nodiscard]] std::uint32_t slots() const;
   [[nodiscard]] std::uint32_t slots_taken(std::size_t end);
   [[nodiscard]] bool has_room(std::size_t end, bool is_room);
   [[nodiscard]] bool meets_a_loan(std::size_t region, ByteRange bytes, bool exclusively);
@@ -128,15 +119,8 @@ class DatagramRun : public Story {
   bool note_end(std::size_t scope, std::vector<std::size_t> const& others);
   void note_finish(std::size_t scope, std::vector<std::size_t> const& others,
                    Result<void> const& result, Before const& before);
-  void check();
+  void check() override;
   void check_cause(std::size_t end);
-  void tell(std::string line);
-
-  Spy& spy_;
-  Workplace& workplace_;
-  Program const& program_;
-  std::optional<ProtectionDomain> domain_{};
-  std::optional<WaitSet> set_{};
   std::vector<std::optional<MemoryRegion>> regions_{};
   std::vector<End> ends_{};
   std::vector<Scope> scopes_{};
@@ -144,8 +128,6 @@ class DatagramRun : public Story {
   std::list<Handle> handles_{};
   std::list<Way> ways_{};
   std::vector<Frame*> frames_{};
-  Cancellation cancelled_{};
-  std::size_t next_ = 0;
 };
 
 }  // namespace lend::test

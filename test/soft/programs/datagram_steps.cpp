@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What happens inside scopes of datagrams: posts, batches, handles and destinations. One thread.
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "soft/programs/datagram_run.hpp"
@@ -12,32 +11,6 @@ namespace lend::test {
 using namespace std::chrono_literals;
 
 namespace {
-
-/// What a handle was told, to compare.
-std::string told(WorkSuccess const& success) {
-  return std::string{name_of(success.operation)} + " of " + std::to_string(success.bytes);
-}
-std::string told(ReceivedDatagram const& datagram) {
-  std::string text = std::to_string(datagram.bytes()) + " bytes at " +
-                     std::to_string(datagram.message.range.offset) + " from " +
-                     std::to_string(datagram.sender.number.value()) + ", immediate " +
-                     (datagram.immediate ? std::to_string(*datagram.immediate) : "none") +
-                     (datagram.sender.has_header ? ", header" : ", no header");
-  for (auto const byte : datagram.header)
-    text += ' ' + std::to_string(std::to_integer<unsigned>(byte));
-  return text;
-}
-template <class Success>
-Result<std::optional<std::string>> in_words(Result<std::optional<Success>> const& answer) {
-  if (!answer.has_value()) return answer.error();
-  if (!answer.value()) return std::optional<std::string>{};
-  return std::optional{told(*answer.value())};
-}
-template <class Success>
-Result<std::optional<std::string>> in_words(Result<Success> const& answer) {
-  if (!answer.has_value()) return answer.error();
-  return std::optional{told(answer.value())};
-}
 
 Deadline deadline_of(std::uint32_t number, Cancellation const& cancelled) {
   if (number % 8 == 0) return within(10s).unless(cancelled);
@@ -235,7 +208,7 @@ void DatagramRun::block(Step const& step) {
   auto const scope = scopes_.size();
   scopes_.push_back({end, nullptr});  // that of the call
   auto const others = rooms_of_others(scope);
-  auto const answer = [&]() -> Result<std::optional<std::string>> {
+  auto const answer = [&]() -> Answer {
     if (is_room) {
       auto const element = regions_[region]->scatter(bytes.offset, bytes.length);
       return in_words(channel.receive(must(DatagramRoom::in(element)), deadline));
@@ -306,8 +279,7 @@ std::string DatagramRun::expected_of(Post& post) {
 
 void DatagramRun::ask(Step const& step, bool waits) {
   if (handles_.empty()) return;
-  auto const at =
-      std::next(handles_.begin(), static_cast<std::ptrdiff_t>(step.numbers[0] % handles_.size()));
+  auto const at = chosen_of(handles_, step.numbers[0]);
   auto const polls_failed = spy_.polls_failed;
   auto const deadline = deadline_of(step.numbers[1], cancelled_);
   auto const answer = std::visit(
@@ -315,52 +287,18 @@ void DatagramRun::ask(Step const& step, bool waits) {
       at->work);
   tell(std::string{waits ? "wait for" : "poll"} + " work " + std::to_string(at->post) + ": " +
        words_of(answer));
-  check_answer(*at, answer, waits, polls_failed);
-}
-
-void DatagramRun::check_answer(Handle& handle, Result<std::optional<std::string>> const& answer,
-                               bool waits, unsigned polls_failed) {
-  Post& post = posts_[handle.post];
-  Accepted const& work = device_side(post);
-  if (answer.has_value() && !answer.value()) {
-    if (waits || !work.is_in_progress() || handle.told)
-      complain("a handle has no result of work that is over");
-    return;
-  }
-  auto const words = answer.has_value() ? *answer.value() : answer.error().message();
-  if (handle.told) {
-    if (*handle.told != words) complain("a handle has changed its mind");
-    return;
-  }
-  if (!answer.has_value()) {
-    auto const& error = answer.error();
-    bool const is_early = error == Errc::timed_out || error == Errc::cancelled;
-    if (is_early || error == Errc::system_failed) {
-      if (is_early ? !waits : spy_.polls_failed == polls_failed)
-        complain("a handle gives up for no reason");
-      if (!work.is_in_progress()) complain("a handle gives up on work that is over");
-      return;
-    }
-  }
-  handle.told = words;
-  if (ends_[post.end].is_gone || post.is_stale) {
-    if (answer.has_value() || answer.error() != Errc::stale_handle)
-      complain("a handle that outlives its work is not stale");
-    return;
-  }
+  Post& post = posts_[at->post];
+  bool const is_stale = ends_[post.end].is_gone || post.is_stale;
+  if (!is_result(answer, device_side(post), at->told, is_stale, waits, polls_failed)) return;
   post.told = true;
-  if (work.is_in_progress()) return complain("a handle has a result before there is one");
-  if (answer.has_value() != work.has_succeeded())
-    return complain("a handle does not say how its work ended");
-  if (answer.has_value() && words != expected_of(post))
-    complain("a handle has the success of other work: " + words + " instead of " +
+  if (answer.has_value() && *answer.value() != expected_of(post))
+    complain("a handle has the success of other work: " + *answer.value() + " instead of " +
              expected_of(post));
 }
 
 void DatagramRun::drop(Step const& step) {
   if (handles_.empty()) return;
-  auto const at =
-      std::next(handles_.begin(), static_cast<std::ptrdiff_t>(step.numbers[0] % handles_.size()));
+  auto const at = chosen_of(handles_, step.numbers[0]);
   tell("drop work " + std::to_string(at->post));
   posts_[at->post].held = false;
   handles_.erase(at);
@@ -371,8 +309,7 @@ void DatagramRun::renew_destination(Step const& step) {
   auto const from = step.numbers[0] % ends_.size();
   auto const to = step.numbers[1] % ends_.size();
   if (!ways_.empty() && step.numbers[2] % 2 == 0) {
-    ways_.erase(
-        std::next(ways_.begin(), static_cast<std::ptrdiff_t>(step.numbers[3] % ways_.size())));
+    ways_.erase(chosen_of(ways_, step.numbers[3]));
     tell("a destination goes");
   }
   if (ends_[from].is_gone || ends_[to].is_gone || ways_.size() > 12) return;

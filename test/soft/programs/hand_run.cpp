@@ -3,8 +3,6 @@
 // One thread.
 #include "soft/programs/hand_run.hpp"
 
-#include <lend/soft/faults.hpp>
-
 #include <poll.h>
 
 #include <algorithm>
@@ -46,30 +44,11 @@ std::vector<Given> const& HandRun::given() noexcept {
   return given_by_program;
 }
 
-HandRun::HandRun(Workplace&, Program const& program)
-    : program_{program}, context_{watched_device()} {}
-
-std::string HandRun::execute() {
-  begin();
-  for (auto const& step : program_.steps) {
-    draw_.seed(1 + step.numbers[0] + (step.numbers[1] << 16));
-    one(step);
-    check();
-    if (!violation().empty()) break;
-    if (ends_[0].is_broken || ends_[1].is_broken) connect();
-  }
-  for (auto& end : ends_) end.pair.reset();
-  for (auto& end : ends_)
-    for (auto& it : end.windows)
-      if (it.window && !std::move(*it.window).destroy().has_value())
-        complain("a window does not end");
-  return violation();
-}
+HandRun::HandRun(Workplace& workplace, Program const& program)
+    : ByHand{workplace, program, watched_device()} {}
 
 void HandRun::begin() {
   given_by_program.clear();
-  must(inject_faults(context_, {}));
-  domain_ = must(context_.allocate_protection_domain());
   other_domain_ = must(context_.allocate_protection_domain());
   if (program_.is_timed) clock_ = must(DeviceClock::of(context_));
   for (std::size_t at = 0; at < 2; ++at) {
@@ -86,22 +65,21 @@ void HandRun::begin() {
     end.shown = must(TypedRegion<Cell>::of(must(
         domain_->unsafe_allocate_exposed(bytes_of_region, rights[(program_.rights + at) % 4]))));
     end.remote = must(end.shown->region().remote());
-    auto const own = must(end.own->region().mutable_bytes());
-    // SAFETY: no peer knows the key yet.
-    auto const shown = must(end.shown->region().mutable_bytes());
-    for (std::size_t i = 0; i < bytes_of_region; ++i) {
-      own[i] = end.own_bytes[i] = static_cast<std::byte>(i + 64 * at);
-      shown[i] = end.shown_bytes[i] = static_cast<std::byte>(i + 128 + 64 * at);
-    }
+    give_bytes(at, end.own->region(), end.own_bytes, end.shown->region(), end.shown_bytes);
     end.queue = must(CompletionQueue::create(
         context_, {.depth = 1024,
                    .wakeable = program_.is_wakeable ? Wakeable::yes : Wakeable::no,
                    .timestamps = program_.is_timed}));
   }
-  draw_.seed(1 + program_.send_depth);
   connect();
-  if (!program_.faults.empty())
-    must(inject_faults(context_, must(FaultPlan::parse(program_.faults))));
+}
+
+void HandRun::end() {
+  for (auto& end : ends_) end.pair.reset();
+  for (auto& end : ends_)
+    for (auto& it : end.windows)
+      if (it.window && !std::move(*it.window).destroy().has_value())
+        complain("a window does not end");
 }
 
 /// For the first time, or anew: then the windows of before are dead, and so are their keys.
@@ -111,10 +89,7 @@ void HandRun::connect() {
   options.send_depth = program_.send_depth;
   options.receive_depth = 64;
   options.inline_bytes = program_.inline_bytes;
-  options.connection.ack_timeout = 4us;
-  options.connection.ack_retries = 2;
-  options.receiver_not_ready_retries = 3;
-  options.receiver_not_ready_delay = 10us;
+  make_impatient(options);
   auto one = must(PreparedQueuePair::create(*domain_, *ends_[0].queue, options));
   auto other = must(PreparedQueuePair::create(*domain_, *ends_[1].queue, options));
   Endpoint const of_one = one.endpoint();
@@ -161,7 +136,7 @@ QueuePair HandRun::by_hand(PreparedQueuePair prepared, Endpoint const& own, Endp
   return pair;
 }
 
-void HandRun::one(Step const& step) {
+void HandRun::take(Step const& step) {
   auto const at = step.numbers[2] % 2;
   if (clock_) began_ = must(clock_->now());
   awaited_.clear();
@@ -172,37 +147,17 @@ void HandRun::one(Step const& step) {
     case Do::open: return bind(at);
     case Do::close: return invalidate(at);
     case Do::renew_destination: return renew_window(at);
-    case Do::wait: return arm();
+    case Do::wait: return arm_one();
     case Do::ask_channel: return give_advice(at);
     case Do::destroy_channel: return connect();
     default: return;  // of no program by hand
   }
 }
 
-void HandRun::arm() {
+void HandRun::arm_one() {
   if (!program_.is_wakeable) return;
   auto const at = below(2);
-  End& end = ends_[at];
-  auto const which = one_in(2) ? EventFor::any : EventFor::solicited;
-  if (!end.queue->arm(which)) complain("a queue cannot be armed");
-  if (end.armed != EventFor::any) end.armed = which;
-  tell("end " + std::to_string(at) +
-       (which == EventFor::any ? ": arm" : ": arm for solicited completions"));
-}
-
-void HandRun::poll(End& end, std::vector<TimedCompletion>& taken) {
-  std::array<TimedCompletion, 16> timed;
-  std::array<Completion, 16> plain;
-  if (program_.is_timed) {
-    auto const got = must(end.queue->poll(timed));
-    taken.insert(taken.end(), got.begin(), got.end());
-  } else {
-    for (auto const& one : must(end.queue->poll(plain))) {
-      TimedCompletion copy;
-      static_cast<Completion&>(copy) = one;
-      taken.push_back(copy);
-    }
-  }
+  arm(*ends_[at].queue, ends_[at].armed, "end " + std::to_string(at) + ": arm");
 }
 
 /// Polls for what must come, and once more.
@@ -214,10 +169,10 @@ void HandRun::settle() {
   };
   Deadline const deadline = within(10s);
   while (!(is_there(0) && is_there(1)) && !deadline.has_passed())
-    for (std::size_t at = 0; at < 2; ++at) poll(ends_[at], taken[at]);
+    for (std::size_t at = 0; at < 2; ++at) poll<Completion>(*ends_[at].queue, taken[at]);
   // A query waits for the device's own thread, which tells of what it has published.
-  check_states();
-  for (std::size_t at = 0; at < 2; ++at) poll(ends_[at], taken[at]);
+  for (auto const& end : ends_) check_state(*end.pair, end.is_broken);
+  for (std::size_t at = 0; at < 2; ++at) poll<Completion>(*ends_[at].queue, taken[at]);
   for (std::size_t at = 0; at < 2; ++at) compare(at, taken[at]);
   for (auto& end : ends_) {
     check_wake_up(end);
@@ -236,42 +191,23 @@ void HandRun::compare(std::size_t at, std::vector<TimedCompletion> const& taken)
   std::size_t receives = 0;
   DeviceTime last_send = began_;
   DeviceTime last_receive = began_;
-  // What no fault delays is over when it is posted.
-  DeviceTime const over = clock_ && !program_.faults.empty() ? must(clock_->now()) : posted_;
   for (auto const& one : taken) {
     bool const is_receive = (one.id & receive_bit) != 0;
     if ((is_receive ? receives : sends) == (is_receive ? end.receives : end.sends).size())
       return complain("a completion is of the wrong queue");
     Told const& told = is_receive ? end.receives[receives++] : end.sends[sends++];
-    auto const* const success = one.success();
-    auto const status = success != nullptr ? WorkStatus::success : one.failure()->status;
     std::string const what = "request " + std::to_string(told.id) + " of end " + std::to_string(at);
     if (one.id != told.id)
       return complain("request " + std::to_string(one.id) + " completes instead of " + what);
-    if (status != told.status)
-      return complain(what + " ends as " + std::string{name_of(status)} + " instead of " +
-                      std::string{name_of(told.status)});
-    if (success == nullptr) continue;
-    if (success->bytes != told.bytes)
-      return complain(what + " tells of " + std::to_string(success->bytes) + " bytes instead of " +
-                      std::to_string(told.bytes));
-    if (success->immediate != told.immediate) return complain(what + " has another immediate");
-    if (success->returned != told.returned) return complain(what + " tells of another window");
-    if (!clock_) continue;
-    auto& last = is_receive ? last_receive : last_send;
-    if (clock_->elapsed(last, one.at) < 0ns)
-      return complain(what + " completed before it was posted, or before one ahead of it");
-    if (clock_->elapsed(one.at, over) < 0ns) return complain(what + " completed after it was over");
-    last = one.at;
+    compare_one(one, told, what);
+    if (one.success() != nullptr && clock_)
+      check_time(one, is_receive ? last_receive : last_send, what);
   }
 }
 
 void HandRun::check_wake_up(End& end) {
   if (!program_.is_wakeable) return;
-  auto const is_due = [&](Told const& told) {
-    return end.armed == EventFor::any ||
-           (end.armed && (told.is_solicited || told.status != WorkStatus::success));
-  };
+  auto const is_due = [&](Told const& told) { return told.wakes(end.armed); };
   bool const wakes =
       std::ranges::any_of(end.sends, is_due) || std::ranges::any_of(end.receives, is_due);
   pollfd descriptor{end.queue->descriptor(), POLLIN, 0};
@@ -285,32 +221,14 @@ void HandRun::check_wake_up(End& end) {
   if (has_event) end.armed.reset();
 }
 
-void HandRun::check_states() {
-  for (auto const& end : ends_) {
-    auto const wanted = end.is_broken ? QueuePairState::error : QueuePairState::ready_to_send;
-    if (end.pair->state() != wanted)
-      complain("a queue pair is in state " + std::string{name_of(end.pair->state())} +
-               " instead of " + std::string{name_of(wanted)});
-  }
-}
-
 void HandRun::check() {
   for (std::size_t at = 0; at < 2; ++at) {
     End& end = ends_[at];
-    auto const compare_with = [&](TypedRegion<Cell>& region, Content const& wanted,
-                                  char const* name) {
-      if (region.region().loans() != 0) return complain("what is posted by hand is on loan");
-      auto const bytes = must(region.region().bytes());
-      auto const [differs, expected] = std::ranges::mismatch(bytes, wanted);
-      if (differs != bytes.end())
-        complain("byte " + std::to_string(differs - bytes.begin()) + " of what end " +
-                 std::to_string(at) + name + " is " +
-                 std::to_string(std::to_integer<int>(*differs)) + " instead of " +
-                 std::to_string(std::to_integer<int>(*expected)));
-    };
-    compare_with(*end.own, end.own_bytes, " keeps");
-    compare_with(*end.shown, end.shown_bytes, " shows");
+    auto const name = "end " + std::to_string(at);
+    check_bytes(end.own->region(), end.own_bytes, name + " keeps");
+    check_bytes(end.shown->region(), end.shown_bytes, name + " shows");
   }
+  if (violation().empty() && (ends_[0].is_broken || ends_[1].is_broken)) connect();
 }
 
 }  // namespace lend::test

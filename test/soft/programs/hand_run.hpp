@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A program that drives queue pairs and memory windows by hand, run on the soft device and compared
-// after each step with a serial model of both ends. One thread.
+// A program that drives queue pairs and memory windows by hand, compared after each step with a
+// serial model of both ends. One thread.
 #pragma once
 
 #include <lend/lend.hpp>
@@ -12,13 +12,10 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "soft/programs/program.hpp"
-#include "soft/programs/run.hpp"
-#include "soft/programs/story.hpp"
+#include "soft/programs/by_hand.hpp"
 
 namespace lend::test {
 
@@ -36,12 +33,9 @@ struct Given {
   unsigned flags = 0;
 };
 
-class HandRun : public Story {
+class HandRun : public ByHand {
  public:
   HandRun(Workplace& workplace, Program const& program);
-
-  /// The first thing that is wrong, or empty.
-  [[nodiscard]] std::string execute();
 
  private:
   static constexpr std::size_t cells = 16;
@@ -54,20 +48,6 @@ class HandRun : public Story {
     RemoteRegion remote{};  ///< of the latest bind; no key: none by this connection
     std::size_t offset = 0;
     bool is_bound = false;
-  };
-  /// A receive that waits.
-  struct Room {
-    std::uint64_t id = 0;
-    ByteRange bytes{};
-  };
-  /// A completion that must come.
-  struct Told {
-    std::uint64_t id = 0;
-    WorkStatus status = WorkStatus::success;
-    std::uint32_t bytes = 0;
-    std::optional<std::uint32_t> immediate{};
-    std::optional<std::uint32_t> returned{};
-    bool is_solicited = false;
   };
   struct End {
     std::vector<std::byte> storage{};  // of what is not owned memory
@@ -109,18 +89,17 @@ class HandRun : public Story {
   // hand_run.cpp
   /// What the device has taken since the program began.
   [[nodiscard]] static std::vector<Given> const& given() noexcept;
-  void begin();
+  void begin() override;
+  void take(Step const& step) override;
+  void check() override;
+  void end() override;
   void connect();
   [[nodiscard]] QueuePair by_hand(PreparedQueuePair prepared, Endpoint const& own,
                                   Endpoint const& peer);
-  void one(Step const& step);
-  void arm();
+  void arm_one();
   void settle();
-  void poll(End& end, std::vector<TimedCompletion>& taken);
   void compare(std::size_t at, std::vector<TimedCompletion> const& taken);
   void check_wake_up(End& end);
-  void check_states();
-  void check();
 
   // hand_steps.cpp
   void post(std::size_t at);
@@ -157,24 +136,11 @@ class HandRun : public Story {
   static void break_end(End& end);
   [[nodiscard]] static Window* bound(End& end, std::uint32_t key);
 
-  [[nodiscard]] std::uint32_t below(std::uint32_t bound) {
-    return static_cast<std::uint32_t>(draw_() % bound);
-  }
-  [[nodiscard]] bool one_in(std::uint32_t n) { return below(n) == 0; }
-
-  Program const& program_;
-  Context context_;
-  std::optional<ProtectionDomain> domain_{};
   std::optional<ProtectionDomain> other_domain_{};
-  std::optional<DeviceClock> clock_{};
   std::array<End, 2> ends_{};
   std::vector<RemoteRegion> dead_{};  // what windows opened once
   std::vector<ByteRange> awaited_{};  // what reads before in this chain write, of the own region
-  std::minstd_rand draw_{};           // of the step
-  std::uint64_t next_id_ = 1;
   std::size_t connections_ = 0;
-  DeviceTime began_{};   // before the step posts
-  DeviceTime posted_{};  // and after
 };
 
 template <class Call>

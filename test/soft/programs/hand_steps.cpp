@@ -151,7 +151,8 @@ void HandRun::aim(Asked& asked, std::size_t at) {
     asked.there = base + offset;
   }
   auto const own = below(static_cast<std::uint32_t>(bytes_of_region - message_max - 32));
-  list(asked, ends_[at], {one_in(2) ? own / 16 * 16 : own, length}, 1 + below(2));
+  ByteRange const bytes{one_in(2) ? own / 16 * 16 : own, length};
+  list(asked, ends_[at], bytes, 1 + below(2));
 }
 
 /// Cells, or a member of one.

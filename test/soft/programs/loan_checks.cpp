@@ -7,15 +7,10 @@
 
 namespace lend::test {
 
-void LoanRun::tell(std::string line) {
-  Story::tell(std::move(line), open_.size());
-}
-
 bool LoanRun::meets_a_loan(ByteRange bytes, bool exclusively) const {
   return std::ranges::any_of(loans_, [&](Lent const& lent) {
-    auto const& other = lent.bytes;
     return lent.state == State::lent && (exclusively || lent.is_written) &&
-           bytes.offset < other.offset + other.length && other.offset < bytes.offset + bytes.length;
+           overlap(lent.bytes, bytes);
   });
 }
 

@@ -2,8 +2,6 @@
 // Scopes that lend to a peer, in and out; the program's beginning and its end. One thread.
 #include "soft/programs/loan_run.hpp"
 
-#include <lend/soft/faults.hpp>
-
 #include <algorithm>
 #include <utility>
 
@@ -13,27 +11,7 @@ namespace lend::test {
 
 using namespace std::chrono_literals;
 
-LoanRun::LoanRun(Workplace& workplace, Program const& program)
-    : spy_{workplace.spy}, workplace_{workplace}, program_{program} {
-  cancelled_.cancel();
-}
-
-std::string LoanRun::execute() {
-  if (must(workplace_.context.query_port()).state != PortState::active)
-    workplace_.context = spy_.open();
-  spy_.begin(false);
-  begin();
-  while (next_ < program_.steps.size()) {
-    one(program_.steps[next_++]);
-    check();
-  }
-  end_of_program();
-  return violation().empty() ? spy_.violation() : violation();
-}
-
 void LoanRun::begin() {
-  must(inject_faults(workplace_.context, {}));
-  domain_ = must(workplace_.context.allocate_protection_domain());
   memory_ = must(domain_->allocate(bytes_of_region));
   own_ = must(domain_->allocate(bytes_of_region));
   auto const here = must(memory_->mutable_bytes(0, bytes_of_region));
@@ -42,7 +20,6 @@ void LoanRun::begin() {
     here[i] = expected_[i] = static_cast<std::byte>(i);
     there[i] = static_cast<std::byte>(128 + i);
   }
-  if (program_.is_in_set) set_ = must(WaitSet::create(workplace_.context, program_.wait));
   ChannelOptions options;
   options.wait = program_.wait;
   if (set_) options.wait_set = &*set_;
@@ -51,10 +28,7 @@ void LoanRun::begin() {
   pair.send_depth = program_.send_depth;
   pair.receive_depth = program_.receive_depth;
   pair.inline_bytes = program_.inline_bytes;
-  pair.connection.ack_timeout = 4us;
-  pair.connection.ack_retries = 2;
-  pair.receiver_not_ready_retries = 3;
-  pair.receiver_not_ready_delay = 10us;
+  make_impatient(pair);
   PreparedChannel one = must(prepare_channel(*domain_, options));
   options.tag = 1;
   PreparedChannel other = must(prepare_channel(*domain_, options));
@@ -62,10 +36,9 @@ void LoanRun::begin() {
   lender_ = must(std::move(one).handshake(other.endpoint()));
   peer_ = must(std::move(other).handshake(endpoint));
   may_break_ = !program_.faults.empty();
-  if (may_break_) must(inject_faults(workplace_.context, must(FaultPlan::parse(program_.faults))));
 }
 
-void LoanRun::one(Step const& step) {
+void LoanRun::take(Step const& step) {
   switch (step.what) {
     case Do::open: return open(step);
     case Do::finish: return finish(step);
@@ -89,25 +62,15 @@ void LoanRun::one(Step const& step) {
   }
 }
 
-bool LoanRun::run_block() {
-  while (next_ < program_.steps.size()) {
-    Step const& step = program_.steps[next_++];
-    if (step.what == Do::close) return step.numbers[0] % 4 == 0;
-    one(step);
-    check();
-  }
-  return false;
-}
-
 void LoanRun::open(Step const& step) {
-  if (!lender_ || open_.size() >= depth_max) return;
+  if (!lender_ || depth() >= depth_max) return;
   auto const number = scopes_++;
   bool has_ended = false;
   try {
     PollingScope scope{*lender_};
     tell("open scope " + std::to_string(number) + " {");
     open_.push_back({&scope, number});
-    bool const is_left = run_block();
+    bool const is_left = leaves_by_exception(run_block());
     has_ended = open_.back().has_ended;
     // An exception does not wait for receives.
     may_break_ |= is_left && std::ranges::any_of(spy_.works(), [](Accepted const& work) {
@@ -137,8 +100,7 @@ void LoanRun::finish(Step const& step) {
   auto const state = before();
   auto const result = scope.scope->finish();
   scope.has_ended = true;
-  tell("finish scope " + std::to_string(scope.number) + ": " +
-       (result.has_value() ? "ok" : std::string{name_of(result.error().code())}));
+  tell("finish scope " + std::to_string(scope.number) + ": " + words_of(result));
   note_end_of(scope.number);
   if (result.has_value()) return;
   auto const& error = result.error();
@@ -149,9 +111,9 @@ void LoanRun::finish(Step const& step) {
     complain("a scope failed for no reason that there is: " + error.message());
 }
 
-void LoanRun::end_of_program() {
+void LoanRun::end() {
   check();
-  fill_slots();
+  check_slots();
   bool const is_lender_first = program_.steps.size() % 2 == 0;
   destroy_channel(is_lender_first);
   destroy_channel(!is_lender_first);
@@ -160,35 +122,21 @@ void LoanRun::end_of_program() {
   loans_.clear();
   memory_.reset();
   own_.reset();
-  if (spy_.regions != 0) complain("a region is registered without its memory");
-  if (spy_.queue_pairs != 0) complain("a queue pair outlives its channel");
 }
 
 /// A slot that a bind or an invalidation has lost is missed here.
-void LoanRun::fill_slots() {
-  must(inject_faults(workplace_.context, {}));
-  spy_.polls_to_fail = 0;
+void LoanRun::check_slots() {
+  bool const is_calm = calm_down();
   spy_.flushes_fail = false;
-  if (!is_whole(lender_) || !is_whole(peer_) || !violation().empty()) return;
-  if (program_.faults.find("peer-death") != std::string::npos) return;
-  if (program_.faults.find("queue-error") != std::string::npos) return;
+  if (!is_calm || !is_whole(lender_) || !is_whole(peer_) || !violation().empty()) return;
   auto const exposed =
       must(domain_->unsafe_allocate_exposed(bytes_of_region, RemoteAccess::read_write));
   auto const remote = must(exposed.remote());
   PollingScope scope{*lender_};
   scope.drain_within(1s);
-  std::vector<PendingWork> kept;
-  auto const slots = 2 * (program_.send_depth + program_.receive_depth);
-  for (std::uint32_t i = 0; i < slots; ++i) {
-    auto written = scope.post_write({own_->gather(0, 1), remote.slice(0, 1)}, within(10s));
-    if (!written.has_value())
-      return complain("slot " + std::to_string(i) + " of " + std::to_string(slots) +
-                      " is lost: " + written.error().message());
-    kept.push_back(std::move(written).value());
-  }
-  auto const more = scope.post_write({own_->gather(0, 1), remote.slice(0, 1)}, within(10s));
-  if (more.has_value() || more.error() != Errc::queue_full)
-    complain("a post finds room where every slot has a handle");
+  fill_slots(program_.slots(), [&](std::uint32_t) {
+    return scope.post_write({own_->gather(0, 1), remote.slice(0, 1)}, within(10s));
+  });
   if (!scope.finish().has_value()) complain("a channel that was whole is not");
 }
 

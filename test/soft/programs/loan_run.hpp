@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A program of peer loans, run on the soft device and compared after each step with a serial model
-// of what is lent and of the bytes. One thread.
+// A program of peer loans, compared after each step with a serial model of what is lent and of the
+// bytes. One thread.
 #pragma once
 
 #include <lend/lend.hpp>
@@ -12,19 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "soft/programs/program.hpp"
-#include "soft/programs/run.hpp"
-#include "soft/programs/spy.hpp"
-#include "soft/programs/story.hpp"
+#include "soft/programs/program_run.hpp"
 
 namespace lend::test {
 
-class LoanRun : public Story {
+class LoanRun : public ProgramRun {
  public:
-  LoanRun(Workplace& workplace, Program const& program);
-
-  /// The first thing that is wrong, or empty.
-  [[nodiscard]] std::string execute();
+  LoanRun(Workplace& workplace, Program const& program)
+      : ProgramRun{workplace, program, workplace.device()} {}
 
  private:
   static constexpr std::size_t bytes_of_region = 128;
@@ -57,14 +52,13 @@ class LoanRun : public Story {
   };
 
   // loan_run.cpp
-  void begin();
-  void one(Step const& step);
-  /// Whether the innermost scope is to be left by an exception.
-  bool run_block();
+  void begin() override;
+  void take(Step const& step) override;
+  void end() override;
+  [[nodiscard]] std::size_t depth() const noexcept override { return open_.size(); }
   void open(Step const& step);
   void finish(Step const& step);
-  void end_of_program();
-  void fill_slots();
+  void check_slots();
 
   // loan_steps.cpp
   void lend(Step const& step);
@@ -89,16 +83,9 @@ class LoanRun : public Story {
   void note_end_of_connection();
   /// Notes what lend has found out by the way: returns, or that it has destroyed the queue pair.
   void look_at_connection();
-  void check();
+  void check() override;
   void check_bytes();
   void check_metrics();
-  void tell(std::string line);
-
-  Spy& spy_;
-  Workplace& workplace_;
-  Program const& program_;
-  std::optional<ProtectionDomain> domain_{};
-  std::optional<WaitSet> set_{};
   std::optional<MemoryRegion> memory_{};
   std::optional<MemoryRegion> own_{};  // the peer's
   std::optional<Channel> lender_{};
@@ -112,8 +99,6 @@ class LoanRun : public Story {
   bool is_early_ = false;
   bool is_blurred_ = false;  // a return has crossed a recall: either has ended the loan
   std::size_t scopes_ = 0;
-  std::size_t next_ = 0;
-  Cancellation cancelled_{};
 };
 
 }  // namespace lend::test

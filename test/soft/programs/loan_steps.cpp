@@ -61,8 +61,7 @@ void LoanRun::lend(Step const& step) {
                   ? scope.scope->post_lend(memory_->scatter(bytes.offset, bytes.length), deadline)
                   : scope.scope->post_lend(memory_->gather(bytes.offset, bytes.length), deadline);
   tell("lend [" + std::to_string(bytes.offset) + ",+" + std::to_string(bytes.length) +
-       (is_written ? ") to be written: " : ") to be read: ") +
-       (lent.has_value() ? "ok" : std::string{name_of(lent.error().code())}));
+       (is_written ? ") to be written: " : ") to be read: ") + words_of(lent));
   look_at_connection();  // one that found no room has polled
   if (lent.has_value()) {
     if (is_wrong || meets_a_loan(bytes, is_written) || state.was_broken)

@@ -23,23 +23,22 @@ Run::Seen Run::seen() {
   Seen seen{.in_progress = {},
             .arrived = model_.pool ? model_.pool->expected() : 0,
             .reported = {},
-            .polls_failed = model_.spy().polls_failed};
+            .polls_failed = spy_.polls_failed};
   for (std::size_t end = 0; end < model_.ends.size(); ++end)
     seen.in_progress.push_back(std::ranges::count_if(model_.posts, [&](Posted const& post) {
       return post.end == end && model_.is_in_progress(post);
     }));
   for (auto const& end : model_.ends)
-    if (model_.spy().has_reported(end.queue_pair)) seen.reported.push_back(end.queue_pair);
+    if (spy_.has_reported(end.queue_pair)) seen.reported.push_back(end.queue_pair);
   return seen;
 }
 
 void Run::check_silent(std::string const& what, Seen const& before) {
   auto const now = seen();
   if (now.in_progress != before.in_progress || now.arrived != before.arrived)
-    model_.complain(what + ", although work ended or a message came");
-  if (owes_low()) model_.complain(what + ", and has not told of a low pool");
-  if (events_of_set_ && events_of_set_->owes())
-    model_.complain(what + ", and has not told of an event");
+    complain(what + ", although work ended or a message came");
+  if (owes_low()) complain(what + ", and has not told of a low pool");
+  if (events_of_set_ && events_of_set_->owes()) complain(what + ", and has not told of an event");
 }
 
 bool Run::owes_low() {
@@ -48,9 +47,9 @@ bool Run::owes_low() {
 
 void Run::check_low(std::span<Ready const> listed, bool is_full) {
   auto const times = std::ranges::count(listed, Ready::What::pool_low, &Ready::what);
-  if (times > 1) model_.complain("a set tells twice in one call that a pool is low");
-  if (times > 0 && !owes_low()) model_.complain("a set tells of a low pool, or once more");
-  if (times == 0 && !is_full && owes_low()) model_.complain("a set does not tell of a low pool");
+  if (times > 1) complain("a set tells twice in one call that a pool is low");
+  if (times > 0 && !owes_low()) complain("a set tells of a low pool, or once more");
+  if (times == 0 && !is_full && owes_low()) complain("a set does not tell of a low pool");
   if (times > 0 && pool_) model_.pool->tell_low();
 }
 
@@ -63,22 +62,21 @@ void Run::check_listed(std::span<Ready const> listed, bool is_full, Seen const& 
     auto const times = std::ranges::count_if(listed, [&](Ready const& news) {
       return news.tag == end && news.what != Ready::What::device;
     });
-    if (times > 1) model_.complain("a set names a channel twice");
-    if (times > 0 && model_.ends[end].is_gone)
-      model_.complain("a set names a channel that is gone");
+    if (times > 1) complain("a set names a channel twice");
+    if (times > 0 && model_.ends[end].is_gone) complain("a set names a channel that is gone");
     if (times == 0 && !is_full && now.in_progress[end] < before.in_progress[end])
-      model_.complain("a set does not name a channel whose work it has seen end");
+      complain("a set does not name a channel whose work it has seen end");
   }
   if (!pool_) return;
   bool const is_named = std::ranges::any_of(listed, [](Ready const& news) {
     return news.tag == tag_of_pool && news.what == Ready::What::message;
   });
   if (now.arrived > before.arrived && !is_named && !is_full)
-    model_.complain("a set does not name a pool to which messages came");
+    complain("a set does not name a pool to which messages came");
   if (now.polls_failed != before.polls_failed) return;
   for (auto const& bytes : model_.pool->waiting())
     if (!model_.is_lent_by_work({2, bytes}))
-      model_.complain("a piece that nobody else has is not posted again");
+      complain("a piece that nobody else has is not posted again");
 }
 
 void Run::ask_set(Step const& step) {
@@ -87,7 +85,7 @@ void Run::ask_set(Step const& step) {
   auto const before = seen();
   if (way == 0) {
     auto const may_sleep = set_->arm();
-    if (!may_sleep.has_value()) return model_.complain("a set cannot be armed");
+    if (!may_sleep.has_value()) return complain("a set cannot be armed");
     tell(may_sleep.value() ? "arm the set: yes" : "arm the set: no");
     if (may_sleep.value()) {
       check_silent("a set allows to sleep", before);
@@ -111,8 +109,8 @@ void Run::ask_set(Step const& step) {
   tell(name + " the set: " + std::string{name_of(ready.error().code())});
   if (waits && !is_woken && ready.error() == Errc::timed_out)
     check_silent("a set has no news in time", before);
-  else if (model_.spy().polls_failed == before.polls_failed)
-    model_.complain("a set fails for no reason");
+  else if (spy_.polls_failed == before.polls_failed)
+    complain("a set fails for no reason");
 }
 
 void Run::ask_channel(Step const& step) {
@@ -125,7 +123,7 @@ void Run::ask_channel(Step const& step) {
   auto const name = std::string{arms ? "arm" : "poll"} + " channel " + std::to_string(end) + ": ";
   if (answer.has_value()) {
     tell(name + (answer.value() ? "yes" : "no"));
-    if (set_) model_.complain("a channel of a set is asked without it");
+    if (set_) complain("a channel of a set is asked without it");
     if (answer.value() == arms) check_silent(name + "nothing new", before);
     if (answer.value() && arms) check_reported(end, before.reported);
     return;
@@ -133,8 +131,8 @@ void Run::ask_channel(Step const& step) {
   tell(name + std::string{name_of(answer.error().code())});
   bool const lacks_descriptor = arms && answer.error() == Errc::unsupported;
   if (set_ ? answer.error() != Errc::invalid_argument
-           : !lacks_descriptor && model_.spy().polls_failed == before.polls_failed)
-    model_.complain("a channel fails for no reason");
+           : !lacks_descriptor && spy_.polls_failed == before.polls_failed)
+    complain("a channel fails for no reason");
 }
 
 }  // namespace lend::test

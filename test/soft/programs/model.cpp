@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <array>
 
+#include "soft/programs/program_run.hpp"
+
 namespace lend::test {
 
 namespace {
-
-bool overlap(ByteRange a, ByteRange b) noexcept {
-  return a.length != 0 && b.length != 0 && a.offset < b.offset + b.length &&
-         b.offset < a.offset + a.length;
-}
 
 /// Failed work; of a pool's receive there is no post.
 struct Failed {
@@ -30,10 +27,6 @@ bool tells_of(Error const& error, Failed const& failed) noexcept {
 
 }  // namespace
 
-void Model::complain(std::string text) {
-  if (violation_.empty()) violation_ = std::move(text);
-}
-
 std::uint32_t Model::slots_taken(std::size_t end) noexcept {
   return static_cast<std::uint32_t>(std::ranges::count_if(posts, [&](Posted const& post) {
     return post.end == end && (is_in_progress(post) || (post.held && !post.told && !post.retired));
@@ -41,7 +34,8 @@ std::uint32_t Model::slots_taken(std::size_t end) noexcept {
 }
 
 bool Model::is_hoarded(std::size_t end) noexcept {
-  return slots_taken(end) == slots() && std::ranges::none_of(posts, [&](Posted const& post) {
+  return slots_taken(end) == program_.slots() &&
+         std::ranges::none_of(posts, [&](Posted const& post) {
            return post.end == end && is_in_progress(post) && !post.held;
          });
 }
@@ -53,7 +47,7 @@ bool Model::has_room(std::size_t end, Operation operation) noexcept {
            (post.operation == Operation::receive) == receives;
   });
   auto const depth = receives ? program_.receive_depth : program_.send_depth;
-  return outstanding < depth && slots_taken(end) < slots();
+  return outstanding < depth && slots_taken(end) < program_.slots();
 }
 
 bool Model::has_work_in_progress(std::size_t scope) noexcept {
@@ -101,7 +95,7 @@ void Model::check() {
     if (ends[end].is_gone) continue;
     check_first_cause(end);
     check_failures_without_scope(end);
-    if (violation_.empty() && spy_.violation().empty()) check_metrics(end);
+    if (story_.violation().empty() && spy_.violation().empty()) check_metrics(end);
   }
 }
 

@@ -11,11 +11,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "soft/programs/pool_model.hpp"
 #include "soft/programs/program.hpp"
 #include "soft/programs/spy.hpp"
+#include "soft/programs/story.hpp"
 
 namespace lend::test {
 
@@ -90,14 +92,9 @@ struct SetMember {
 
 class Model {
  public:
-  Model(Spy& spy, Program const& program) : spy_{spy}, program_{program} {}
-
-  Spy& spy() noexcept { return spy_; }
-  void complain(std::string text);
-  /// The first thing that is wrong, or empty.
-  [[nodiscard]] std::string const& violation() const noexcept {
-    return violation_.empty() ? spy_.violation() : violation_;
-  }
+  /// What is wrong is told to `story`.
+  Model(Spy& spy, Program const& program, Story& story)
+      : spy_{spy}, program_{program}, story_{story} {}
 
   std::vector<End> ends{};
   std::vector<OpenScope> scopes{};
@@ -120,9 +117,6 @@ class Model {
     return !ends[end].is_gone && ends[end].channel->first_cause() != nullptr;
   }
   [[nodiscard]] bool has_room(std::size_t end, Operation operation) noexcept;
-  [[nodiscard]] std::uint32_t slots() const noexcept {
-    return 2 * (program_.send_depth + program_.receive_depth);
-  }
   [[nodiscard]] std::uint32_t slots_taken(std::size_t end) noexcept;
   /// Whether a wait for room is without hope: every slot has a handle.
   [[nodiscard]] bool is_hoarded(std::size_t end) noexcept;
@@ -157,6 +151,7 @@ class Model {
                   std::optional<std::size_t> unposted);
   void check_code(std::size_t scope, ScopeEnd const& before, std::optional<Error> const& error,
                   std::vector<Posted*> const& failures);
+  void complain(std::string text) { story_.complain(std::move(text)); }
   void check_loans();
   void check_bytes(MemoryRegion& region, std::size_t index, ByteRange bytes);
   void check_first_cause(std::size_t end);
@@ -165,7 +160,7 @@ class Model {
 
   Spy& spy_;
   Program const& program_;
-  std::string violation_{};
+  Story& story_;
   std::size_t probe_ = 0;
 };
 

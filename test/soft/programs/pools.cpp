@@ -13,7 +13,7 @@ void Run::make_pool() {
   auto& memory = *model_.regions.back();
   pool_ = must(ReceivePool::create(*set_, memory.chunks(piece_bytes),
                                    {.low_mark = program_.low_mark, .tag = tag_of_pool}));
-  model_.pool.emplace(model_.spy(), program_.low_mark, [this](std::uint32_t queue_pair) {
+  model_.pool.emplace(spy_, program_.low_mark, [this](std::uint32_t queue_pair) {
     auto const end = std::ranges::find(model_.ends, queue_pair, &End::queue_pair);
     return end == model_.ends.end() || end->is_gone;
   });
@@ -25,12 +25,12 @@ void Run::take_message() {
   tell(message ? "take a message of " + std::to_string(message->bytes().size()) + " bytes"
                : "no message");
   if (pool_->posted() != model_.pool->posted())
-    model_.complain("a pool miscounts the pieces that are posted");
+    complain("a pool miscounts the pieces that are posted");
   auto wrong = model_.pool->take(message, [this](std::uint32_t queue_pair) {
     auto const end = std::ranges::find(model_.ends, queue_pair, &End::queue_pair);
     return static_cast<std::uint64_t>(end - model_.ends.begin());
   });
-  if (!wrong.empty()) model_.complain(std::move(wrong));
+  if (!wrong.empty()) complain(std::move(wrong));
   if (message) messages_.push_back(std::move(*message));
 }
 
@@ -47,10 +47,10 @@ void Run::destroy_pool() {
   tell("destroy the pool");
   pool_.reset();
   model_.pool->end();
-  if (model_.pool->posted() > 0) model_.complain("a pool is gone and its receives in progress");
+  if (model_.pool->posted() > 0) complain("a pool is gone and its receives in progress");
   for (auto const& end : model_.ends)
     if (!end.is_gone && end.channel->first_cause() == nullptr)
-      model_.complain("a channel works whose pool is gone");
+      complain("a channel works whose pool is gone");
 }
 
 }  // namespace lend::test

@@ -87,6 +87,11 @@ std::string port_by_lot(Lot& lot) {
   return plan.text();
 }
 
+std::string delay_by_lot(Lot& lot) {
+  auto const at = 1 + lot.below(8);  // arguments are evaluated in each compiler's order
+  return FaultPlan{}.delay(at, std::chrono::microseconds{1 + lot.below(200)}).text();
+}
+
 }  // namespace
 
 Program program_of(std::uint64_t seed) {
@@ -177,9 +182,7 @@ Program program_by_hand(std::uint64_t seed) {
   program.is_timed = lot.one_in(3);
   program.is_wakeable = lot.one_in(2);
   program.rights = lot.below(4);
-  if (lot.one_in(4))
-    program.faults =
-        FaultPlan{}.delay(1 + lot.below(8), std::chrono::microseconds{1 + lot.below(200)}).text();
+  if (lot.one_in(4)) program.faults = delay_by_lot(lot);
   auto const length = 4 + lot.below(40);
   while (program.steps.size() < length) {
     constexpr Do by_hand[] = {
@@ -203,9 +206,7 @@ Program program_of_services(std::uint64_t seed) {
   program.inline_bytes = lot.one_in(2) ? 16 : 0;
   program.is_timed = lot.one_in(3);
   program.is_wakeable = lot.one_in(2);
-  if (lot.one_in(4))
-    program.faults =
-        FaultPlan{}.delay(1 + lot.below(8), std::chrono::microseconds{1 + lot.below(200)}).text();
+  if (lot.one_in(4)) program.faults = delay_by_lot(lot);
   auto const length = 4 + lot.below(40);
   while (program.steps.size() < length) {
     constexpr Do of_services[] = {

@@ -69,6 +69,9 @@ struct Program {
   std::uint32_t shared_ends = 0;  ///< a bit for each end whose queue pairs share receives
   std::string faults{};           ///< as FaultPlan::parse() takes it
   std::vector<Step> steps{};
+
+  /// Of a channel.
+  [[nodiscard]] std::uint32_t slots() const noexcept { return 2 * (send_depth + receive_depth); }
 };
 
 /// The program of `seed`: the same on every machine.

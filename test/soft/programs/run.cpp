@@ -3,7 +3,6 @@
 #include "soft/programs/run.hpp"
 
 #include <channel/state/preparing.hpp>
-#include <lend/soft/faults.hpp>
 
 #include <random>
 #include <utility>
@@ -22,37 +21,22 @@ struct Unrelated {};
 }  // namespace
 
 Run::Run(Workplace& workplace, Program const& program)
-    : workplace_{workplace}, program_{program}, model_{workplace.spy, program} {
-  cancelled_.cancel();
-}
+    : ProgramRun{workplace, program, workplace.device()}, model_{spy_, program, story_} {}
 
-void Run::tell(std::string line) {
-  Story::tell(std::move(line), open_.size() + frames_.size());
-}
-
-std::string Run::execute() {
-  renew_device();
-  workplace_.spy.begin(program_.faults.empty());
-  connect();
-  while (next_ < program_.steps.size()) {
-    one(program_.steps[next_++]);
-    model_.check();
-  }
-  end_of_program();
-  return model_.violation();
-}
-
-void Run::connect() {
-  must(inject_faults(workplace_.context, {}));
-  domain_ = must(workplace_.context.allocate_protection_domain());
-  for (int i = 0; i < 2; ++i) model_.regions.emplace_back(must(domain_->allocate(region_bytes)));
+void Run::begin() {
+  std::mt19937 draw{program_.send_depth};
+  auto const filled = [&](std::size_t bytes) {
+    auto region = must(domain_->allocate(bytes));
+    for (auto& byte : must(region.mutable_bytes())) byte = static_cast<std::byte>(draw());
+    return region;
+  };
+  // No two pieces have the same bytes, nor two messages, for a while.
+  for (int i = 0; i < 2; ++i) model_.regions.emplace_back(filled(region_bytes));
+  unsafe_ = filled(region_bytes * (1 + program_.steps.size()));
   exposed_ = must(domain_->unsafe_allocate_exposed(region_bytes, RemoteAccess::all));
-  unsafe_ = must(domain_->allocate(region_bytes));
-  fill();
   model_.regions_beside = 2;
   remote_ = must(exposed_->remote());
 
-  if (program_.is_in_set) set_ = must(WaitSet::create(workplace_.context, program_.wait));
   ChannelOptions options;
   options.wait = program_.wait;
   if (set_) options.wait_set = &*set_;
@@ -65,14 +49,10 @@ void Run::connect() {
   pair.receive_depth = program_.receive_depth;
   pair.elements = elements_of_program;
   pair.inline_bytes = program_.inline_bytes;
-  // Of little patience, so that whatever is in progress ends by itself, receives excepted.
-  if (!program_.is_unreliable) {
-    pair.connection.ack_timeout = 4us;
-    pair.connection.ack_retries = 2;
-  }
-  pair.receiver_not_ready_retries = 3;
-  pair.receiver_not_ready_delay = 10us;
-  if (program_.is_unreliable) pair.remote_access = RemoteAccess::write;
+  if (program_.is_unreliable)
+    pair.remote_access = RemoteAccess::write;
+  else
+    make_impatient(pair);
   auto const prepare = [&] {
     constexpr verbs::ServiceChoice unreliable{Service::unreliable_connection};
     return must(program_.is_unreliable ? channel::Preparing::prepare(*domain_, options, unreliable)
@@ -90,21 +70,9 @@ void Run::connect() {
   bool const loop = program_.is_loop_back;
   join(std::move(one), loop ? endpoint : other.endpoint());
   if (!loop) join(std::move(other), endpoint);
-  if (!program_.faults.empty())
-    must(inject_faults(workplace_.context, must(FaultPlan::parse(program_.faults))));
 }
 
-/// So that no two pieces have the same bytes, nor two messages, for a while.
-void Run::fill() {
-  std::mt19937 draw{program_.send_depth};
-  for (auto& region : model_.regions)
-    for (auto& byte : must(region->mutable_bytes(0, region_bytes)))
-      byte = static_cast<std::byte>(draw());
-  // SAFETY: nobody has posted anything.
-  model_.spy().wire().leave_unguarded(unsafe_->native()->lkey);
-}
-
-void Run::one(Step const& step) {
+void Run::take(Step const& step) {
   switch (step.what) {
     case Do::open: return open(step);
     case Do::close: return;  // of no scope
@@ -130,30 +98,20 @@ void Run::one(Step const& step) {
     case Do::destroy_channel: return destroy_channel(step.numbers[0] % model_.ends.size());
     case Do::destroy_region: return destroy_region(step);
     case Do::destroy_pool: return destroy_pool();
-    case Do::fail_polls: model_.spy().polls_to_fail = 1; return tell("the next poll fails");
+    case Do::fail_polls: spy_.polls_to_fail = 1; return tell("the next poll fails");
     case Do::refuse_flushes:
-      model_.spy().flushes_fail = true;
+      spy_.flushes_fail = true;
       return tell("flushes are refused from here on");
   }
 }
 
-Run::Way Run::run_block() {
-  while (next_ < program_.steps.size()) {
-    Step const& step = program_.steps[next_++];
-    if (step.what == Do::close) {
-      levels_ = step.numbers[1] % 8 == 0 ? 1 : 0;
-      auto const way = step.numbers[0] % 8;
-      return way < 5 ? Way::value : way < 6 ? Way::error : Way::exception;
-    }
-    one(step);
-    model_.check();
-  }
-  return Way::value;
-}
-
 Run::Way Run::run_until_left() {
   try {
-    return run_block();
+    Step const* const close = run_block();
+    if (close == nullptr) return Way::value;
+    levels_ = close->numbers[1] % 8 == 0 ? 1 : 0;
+    auto const way = close->numbers[0] % 8;
+    return way < 5 ? Way::value : way < 6 ? Way::error : Way::exception;
   } catch (Leave const& leave) {
     levels_ = leave.scopes;
     return Way::exception;
@@ -162,7 +120,7 @@ Run::Way Run::run_until_left() {
 
 void Run::open(Step const& step) {
   auto const end = step.numbers[0] % model_.ends.size();
-  if (model_.ends[end].is_gone || open_.size() + frames_.size() >= depth_max) return;
+  if (model_.ends[end].is_gone || depth() >= depth_max) return;
   auto const kind = step.numbers[1] % 8;
   auto const scope = enter(end, kind == 2 || kind == 3);
   if (kind < 4) return run_closure(scope, step);
@@ -226,9 +184,9 @@ void Run::run_closure(std::size_t scope, Step const& step) {
     Result<void> const shown =
         result.has_value() ? Result<void>{success()} : Result<void>{result.error()};
     tell("} closed: " + words_of(shown));
-    if (result.has_value() && result.value() != 7) model_.complain("a closure's value is lost");
+    if (result.has_value() && result.value() != 7) complain("a closure's value is lost");
     if (had_ended && result.has_value() != !before.closure_error)
-      model_.complain("a closure that finished its scope itself has not its own result");
+      complain("a closure that finished its scope itself has not its own result");
     if (!had_ended)
       model_.after_end_of(scope, before,
                           result.has_value() ? std::nullopt : std::optional{result.error()});
@@ -265,7 +223,7 @@ void Run::run_plain(std::size_t scope, Step const& step) {
 }
 
 void Run::leave_more(std::optional<std::uint32_t> levels) {
-  if (levels.value_or(0) == 0 || !is_inside()) return;
+  if (levels.value_or(0) == 0 || depth() == 0) return;
   model_.check();
   throw Leave{*levels - 1};
 }
@@ -312,41 +270,35 @@ void Run::finish(Step const& step) {
     return model_.after_end_of(scope, before,
                                result.has_value() ? std::nullopt : std::optional{result.error()});
   if (result.has_value() || result.error() != Errc::stale_handle)
-    model_.complain("a scope was finished twice");
+    complain("a scope was finished twice");
 }
 
-void Run::end_of_program() {
+void Run::end() {
   for (auto const& handle : handles_) model_.posts[handle.post].held = false;
   handles_.clear();
-  model_.check();
-  fill_slots();
-  destroy_channels();
+  check();
+  check_slots();
+  auto const first = program_.steps.size() % model_.ends.size();
+  destroy_channel(first);
+  destroy_channel((first + 1) % model_.ends.size());
   for (auto const& post : model_.posts)
-    if (model_.is_in_progress(post)) model_.complain("work outlives its channel");
-  model_.check();
+    if (model_.is_in_progress(post)) complain("work outlives its channel");
+  check();
   settle_events();
   destroy_pool();
-  model_.check();
+  check();
   while (!messages_.empty()) drop_message(0);
-  model_.check();
+  check();
   model_.regions.clear();
   exposed_.reset();
   unsafe_.reset();
-  if (model_.spy().regions != 0) model_.complain("a region is registered without its memory");
-  if (model_.spy().queue_pairs != 0) model_.complain("a queue pair outlives its channel");
 }
 
-/// As many results are kept as there are slots: one that was lost is missed here.
-void Run::fill_slots() {
-  must(inject_faults(workplace_.context, {}));
-  model_.spy().polls_to_fail = 0;
-  bool const is_whole = model_.ends.size() == 2 && !model_.ends[0].is_gone &&
-                        !model_.ends[1].is_gone && model_.regions[0] && model_.regions[1] &&
-                        program_.faults.find("peer-death") == std::string::npos &&
-                        // Nobody may have polled since it struck.
-                        program_.faults.find("queue-error") == std::string::npos;
-  if (!is_whole || model_.is_broken(0) || model_.is_broken(1) || !model_.violation().empty())
-    return;
+/// Only of channels that are whole.
+void Run::check_slots() {
+  bool const is_whole = calm_down() && model_.ends.size() == 2 && !model_.ends[0].is_gone &&
+                        !model_.ends[1].is_gone && model_.regions[0] && model_.regions[1];
+  if (!is_whole || model_.is_broken(0) || model_.is_broken(1) || !violation().empty()) return;
   for (auto const& post : model_.posts)
     if (model_.is_in_progress(post)) return;
   if (model_.slots_taken(0) + model_.slots_taken(1) > 0) return;  // by leaked handles
@@ -354,35 +306,19 @@ void Run::fill_slots() {
   PollingScope receiving{*model_.ends[1].channel};
   sending.drain_within(1s);
   receiving.drain_within(1s);
-  std::vector<PendingWork> kept;
   auto const source = model_.regions[0]->gather(0, 1);
-  auto const write = [&](PollingScope& scope) {
-    return scope.post_write({source, remote_.slice(0, 1)}, within(10s));
-  };
-  for (std::uint32_t i = 0; i < model_.slots(); ++i) {
+  fill_slots(2 * program_.slots(), [&](std::uint32_t i) {
+    bool const is_receiving = i % 2 == 0;
     // A channel with a pool has no receives of its own.
-    auto received = program_.has_pool
-                        ? write(receiving)
-                        : receiving.post_receive(model_.regions[1]->scatter(i, 1), within(10s));
-    auto sent = program_.has_pool ? write(sending) : sending.post_send(source, within(10s));
-    if (!received.has_value() || !sent.has_value())
-      return model_.complain(
-          "slot " + std::to_string(i) + " of " + std::to_string(model_.slots()) +
-          " is lost: " + (received.has_value() ? sent : received).error().message());
-    kept.push_back(std::move(received).value());
-    kept.push_back(std::move(sent).value());
-  }
-  auto const more = write(receiving);
-  if (more.has_value() || more.error() != Errc::queue_full)
-    model_.complain("a post finds room where every slot has a handle");
+    if (program_.has_pool)
+      return (is_receiving ? receiving : sending)
+          .post_write({source, remote_.slice(0, 1)}, within(10s));
+    if (is_receiving)
+      return receiving.post_receive(model_.regions[1]->scatter(i / 2, 1), within(10s));
+    return sending.post_send(source, within(10s));
+  });
   if (!sending.finish().has_value() || !receiving.finish().has_value())
-    model_.complain("a channel that was whole is not");
-}
-
-void Run::destroy_channels() {
-  auto const first = program_.steps.size() % model_.ends.size();
-  destroy_channel(first);
-  destroy_channel((first + 1) % model_.ends.size());
+    complain("a channel that was whole is not");
 }
 
 }  // namespace lend::test

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A program, run on the soft device and compared with the model after each step. One thread.
+// A program of two channels, compared with the model after each step. One thread.
 #pragma once
 
 #include <lend/lend.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <list>
@@ -17,26 +16,13 @@
 #include "soft/programs/event_model.hpp"
 #include "soft/programs/model.hpp"
 #include "soft/programs/program.hpp"
-#include "soft/programs/spy.hpp"
-#include "soft/programs/story.hpp"
+#include "soft/programs/program_run.hpp"
 
 namespace lend::test {
 
-inline constexpr std::size_t depth_max = 4;  ///< of open scopes
-inline constexpr std::chrono::microseconds short_bound{100};
-
-/// What the programs of one process share.
-struct Workplace {
-  Spy spy{};
-  Context context = spy.open();
-};
-
-class Run : public Story {
+class Run : public ProgramRun {
  public:
   Run(Workplace& workplace, Program const& program);
-
-  /// The first thing that is wrong, or empty.
-  [[nodiscard]] std::string execute();
 
  private:
   /// Leaves this many scopes beyond the one it is thrown in.
@@ -47,7 +33,7 @@ class Run : public Story {
   struct Handle {
     PendingWork work;
     std::size_t post;
-    std::optional<Result<WorkSuccess>> told{};
+    std::optional<std::string> told{};  // in words
   };
   /// A request drawn by lot, and the lists that it is a view of.
   struct Request {
@@ -76,26 +62,27 @@ class Run : public Story {
   };
 
   // run.cpp
-  void connect();
-  void fill();
-  /// The steps up to the end of the innermost scope; how it is to end.
-  Way run_block();
-  /// The same, where an exception may leave it from within.
+  void begin() override;
+  void take(Step const& step) override;
+  void check() override { model_.check(); }
+  void end() override;
+  [[nodiscard]] std::size_t depth() const noexcept override {
+    return open_.size() + frames_.size();
+  }
+  /// The steps up to the end of the innermost scope; how it is to end. An exception may leave it
+  /// from within.
   Way run_until_left();
-  void one(Step const& step);
   void open(Step const& step);
   void run_closure(std::size_t scope, Step const& step);
   void run_plain(std::size_t scope, Step const& step);
   void run_while_unwinding(std::function<void()> const& block);
   /// Leaves the scopes around that one which an exception of `levels` has left.
   void leave_more(std::optional<std::uint32_t> levels);
-  [[nodiscard]] bool is_inside() const noexcept { return !open_.empty() || !frames_.empty(); }
   std::size_t enter(std::size_t end, bool is_manual);
   /// Inside the scope: registers, bounds, runs and unregisters it.
   Way inhabit(std::size_t scope, PollingScope& polling, Step const& step);
   void finish(Step const& step);
-  void end_of_program();
-  void fill_slots();
+  void check_slots();
   void destroy_channels();
 
   // sets.cpp
@@ -122,8 +109,7 @@ class Run : public Story {
   void move_channel(Step const& step);
   void destroy_channel(std::size_t end);
   void destroy_region(Step const& step);
-  void check_answer(Handle& handle, Result<std::optional<WorkSuccess>> const& answer,
-                    bool may_time_out, unsigned polls_failed);
+  void check_answer(Handle& handle, Answer const& answer, bool waits, unsigned polls_failed);
   [[nodiscard]] Request request_of(Step const& step, bool unsafely);
   void choose_options(Request& request, Step const& step) const;
   [[nodiscard]] static bool is_as_asked(Accepted const& work, Request const& request) noexcept;
@@ -153,7 +139,6 @@ class Run : public Story {
 
   // events.cpp
   [[nodiscard]] bool is_port_down();
-  void renew_device();
   void listen();
   void complain_if(std::string wrong);
   void check_events(std::span<Ready const> listed, bool is_full);
@@ -176,28 +161,21 @@ class Run : public Story {
   [[nodiscard]] bool post_added(Batch& batch, Added& added, Step const& step);
   void note_added(Added& added);
 
-  void tell(std::string line);
-
-  Workplace& workplace_;
-  Program const& program_;
-  std::optional<WaitSet> set_{};
   std::optional<DeviceEvents> events_{};
   std::optional<EventModel> events_of_set_{};
   std::optional<EventModel> events_of_device_{};
   std::optional<ReceivePool> pool_{};
   Model model_;
-  std::optional<ProtectionDomain> domain_{};
   std::optional<MemoryRegion> exposed_{};
-  std::optional<MemoryRegion> unsafe_{};
+  std::optional<MemoryRegion> unsafe_{};  // bytes for each step that posts without loans
+  std::size_t unsafe_at_ = 0;             // those of the next one
   RemoteRegion remote_{};
   std::list<Handle> handles_{};
   std::vector<Message> messages_{};
-  std::size_t next_ = 0;             // step
   std::vector<std::size_t> open_{};  // scopes, innermost last
   std::vector<SetFrame*> frames_{};  // of scopes of the set, innermost last
-  Cancellation cancelled_{};
   Cancellation never_cancelled_{};
-  std::uint32_t levels_ = 0;  // of the exception that run_block() asks for
+  std::uint32_t levels_ = 0;  // of the exception that run_until_left() asks for
 };
 
 template <class Call>

@@ -12,21 +12,6 @@ namespace lend::test {
 
 using namespace std::chrono_literals;
 
-void ServiceRun::poll(Lane& lane) {
-  std::array<TimedCompletion, 16> timed;
-  std::array<DatagramCompletion, 16> plain;
-  if (program_.is_timed) {
-    auto const got = must(lane.queue->poll(timed));
-    lane.taken.insert(lane.taken.end(), got.begin(), got.end());
-  } else {
-    for (auto const& one : must(lane.queue->poll(plain))) {
-      TimedCompletion copy;
-      static_cast<DatagramCompletion&>(copy) = one;
-      lane.taken.push_back(copy);
-    }
-  }
-}
-
 /// Polls for what must come, and once more.
 void ServiceRun::settle() {
   if (clock_) posted_ = must(clock_->now());
@@ -38,13 +23,13 @@ void ServiceRun::settle() {
   for (Deadline const deadline = within(10s); !is_there && !deadline.has_passed();) {
     is_there = true;
     for_all([&](Lane& lane) {
-      poll(lane);
+      poll<DatagramCompletion>(*lane.queue, lane.taken);
       is_there &= lane.taken.size() >= lane.told.size();
     });
   }
   // A query waits for the device's own thread, which tells of what it has published.
-  check_states();
-  for_all([&](Lane& lane) { poll(lane); });
+  for (auto& link : links_) check_state(pair_of(link), link.is_broken);
+  for_all([&](Lane& lane) { poll<DatagramCompletion>(*lane.queue, lane.taken); });
   for (std::size_t at = 0; at < 2; ++at) {
     for (auto& lane : ends_[at].lanes) compare(at, lane);
     check_wake_up(ends_[at]);
@@ -54,15 +39,6 @@ void ServiceRun::settle() {
     lane.taken.clear();
   });
   check_events();
-}
-
-void ServiceRun::check_states() {
-  for (auto& link : links_) {
-    auto const wanted = link.is_broken ? QueuePairState::error : QueuePairState::ready_to_send;
-    if (pair_of(link).state() != wanted)
-      complain("a queue pair is in state " + std::string{name_of(pair_of(link).state())} +
-               " instead of " + std::string{name_of(wanted)});
-  }
 }
 
 /// Those of a queue pair come in order.
@@ -87,30 +63,6 @@ void ServiceRun::compare(std::size_t at, Lane& lane) {
     if (one.success() != nullptr && found->sender) check_header(ends_[at], one, *found);
     told.erase(found);
   }
-}
-
-/// What no fault delays is over when it is posted.
-void ServiceRun::check_time(TimedCompletion const& one, DeviceTime& last, std::string const& what) {
-  auto const end = program_.faults.empty() ? posted_ : must(clock_->now());
-  if (clock_->elapsed(last, one.at) < 0ns)
-    complain(what + " completed before it was posted, or before one that was posted earlier");
-  if (clock_->elapsed(one.at, end) < 0ns) complain(what + " completed after it was over");
-  last = one.at;
-}
-
-void ServiceRun::compare_one(TimedCompletion const& one, Told const& told,
-                             std::string const& what) {
-  auto const* const success = one.success();
-  auto const status = success != nullptr ? WorkStatus::success : one.failure()->status;
-  if (status != told.status)
-    return complain(what + " ends as " + std::string{name_of(status)} + " instead of " +
-                    std::string{name_of(told.status)});
-  if (success == nullptr) return;
-  if (success->bytes != told.bytes)
-    complain(what + " tells of " + std::to_string(success->bytes) + " bytes instead of " +
-             std::to_string(told.bytes));
-  if (success->immediate != told.immediate) complain(what + " has another immediate");
-  if (success->returned) complain(what + " tells of a window");
 }
 
 /// The global route header is of IPv6's form, from and to the one address of this host. Source:
@@ -143,11 +95,8 @@ void ServiceRun::check_wake_up(End& end) {
   if (!program_.is_wakeable) return;
   std::array<bool, 2> wakes{};
   for (std::size_t i = 0; i < wakes.size(); ++i)
-    wakes[i] = std::ranges::any_of(end.lanes[i].told, [&](Told const& told) {
-      auto const armed = end.lanes[i].armed;
-      return armed == EventFor::any ||
-             (armed && (told.is_solicited || told.status != WorkStatus::success));
-    });
+    wakes[i] = std::ranges::any_of(
+        end.lanes[i].told, [&](Told const& told) { return told.wakes(end.lanes[i].armed); });
   std::array<int, 2> events{};
   auto const is_owed = [&] { return (wakes[0] && events[0] == 0) || (wakes[1] && events[1] == 0); };
   // The device's own thread, which ends what was delayed, wakes after it has published that.
@@ -204,17 +153,12 @@ void ServiceRun::check_events() {
 void ServiceRun::check() {
   for (std::size_t at = 0; at < 2; ++at) {
     End& end = ends_[at];
-    auto const compare_with = [&](MemoryRegion& region, Content const& wanted, char const* name) {
-      if (region.loans() != 0) return complain("what is posted by hand is on loan");
-      auto const bytes = must(region.bytes());
-      if (std::memcmp(bytes.data(), wanted.data(), wanted.size()) == 0) return;
-      auto const differs = std::ranges::mismatch(bytes, wanted).in1;
-      complain("byte " + std::to_string(differs - bytes.begin()) + " of what end " +
-               std::to_string(at) + name + " is another");
-    };
-    compare_with(*end.own, end.own_bytes, " keeps");
-    compare_with(*end.shown, end.shown_bytes, " shows");
+    auto const name = "end " + std::to_string(at);
+    check_bytes(*end.own, end.own_bytes, name + " keeps");
+    check_bytes(*end.shown, end.shown_bytes, name + " shows");
   }
+  for (std::size_t link = 0; link < links && violation().empty(); ++link)
+    if (links_[link].is_broken && one_in(2)) connect(link);
 }
 
 }  // namespace lend::test

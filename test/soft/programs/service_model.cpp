@@ -6,7 +6,7 @@
 
 namespace lend::test {
 
-std::deque<ServiceRun::Room>& ServiceRun::rooms_of(std::size_t link) {
+std::deque<Room>& ServiceRun::rooms_of(std::size_t link) {
   End& end = ends_[link % 2];
   return end.shared ? end.shared_rooms : links_[link].rooms;
 }

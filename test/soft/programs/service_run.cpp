@@ -3,15 +3,11 @@
 // thread.
 #include "soft/programs/service_run.hpp"
 
-#include <lend/soft/faults.hpp>
-
 #include <utility>
 
 #include "support/two_ends.hpp"
 
 namespace lend::test {
-
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -25,8 +21,8 @@ Context device_of_services() {
 
 }  // namespace
 
-ServiceRun::ServiceRun(Workplace&, Program const& program)
-    : program_{program}, context_{device_of_services()} {}
+ServiceRun::ServiceRun(Workplace& workplace, Program const& program)
+    : ByHand{workplace, program, device_of_services()} {}
 
 AnyQueuePair& ServiceRun::pair_of(Link& link) {
   if (auto* const reliable = std::get_if<QueuePair>(&link.pair)) return *reliable;
@@ -34,31 +30,13 @@ AnyQueuePair& ServiceRun::pair_of(Link& link) {
   return std::get<DatagramQueuePair>(link.pair);
 }
 
-std::string ServiceRun::execute() {
-  begin();
-  for (auto const& step : program_.steps) {
-    draw_.seed(1 + step.numbers[0] + (step.numbers[1] << 16));
-    one(step);
-    check();
-    if (!violation().empty()) break;
-    for (std::size_t link = 0; link < links; ++link)
-      if (links_[link].is_broken && one_in(2)) connect(link);
-  }
-  return violation();
-}
-
 void ServiceRun::begin() {
-  must(inject_faults(context_, {}));
-  domain_ = must(context_.allocate_protection_domain());
   events_ = must(DeviceEvents::of(context_));
   if (program_.is_timed) clock_ = must(DeviceClock::of(context_));
   long_region_ = must(domain_->allocate(bytes_of_long_region));
   for (std::size_t at = 0; at < 2; ++at) make_end(at);
-  draw_.seed(1 + program_.send_depth);
   for (std::size_t link = 0; link < links; ++link)
     if (is_datagram() || link % 2 == 0) connect(link);
-  if (!program_.faults.empty())
-    must(inject_faults(context_, must(FaultPlan::parse(program_.faults))));
 }
 
 void ServiceRun::make_end(std::size_t at) {
@@ -66,13 +44,7 @@ void ServiceRun::make_end(std::size_t at) {
   end.own = must(domain_->allocate(bytes_of_region));
   end.shown = must(domain_->unsafe_allocate_exposed(bytes_of_region, RemoteAccess::write));
   end.remote = must(end.shown->remote());
-  auto const own = must(end.own->mutable_bytes());
-  // SAFETY: no peer knows the key yet.
-  auto const shown = must(end.shown->mutable_bytes());
-  for (std::size_t i = 0; i < bytes_of_region; ++i) {
-    own[i] = end.own_bytes[i] = static_cast<std::byte>(i + 64 * at);
-    shown[i] = end.shown_bytes[i] = static_cast<std::byte>(i + 128 + 64 * at);
-  }
+  give_bytes(at, *end.own, end.own_bytes, *end.shown, end.shown_bytes);
   if (program_.is_wakeable) end.channel = must(CompletionChannel::create(context_));
   for (std::size_t i = 0; i < 2; ++i)
     end.lanes[i].queue =
@@ -93,10 +65,7 @@ PreparedQueuePairOf<S> ServiceRun::prepared(std::size_t link) {
   options.inline_bytes = program_.inline_bytes;
   if constexpr (Acknowledges<S>) {
     options.probes = 1;
-    options.connection.ack_timeout = 4us;
-    options.connection.ack_retries = 2;
-    options.receiver_not_ready_retries = 3;
-    options.receiver_not_ready_delay = 10us;
+    make_impatient(options);
   }
   CompletionQueues const queues{*end.lanes[0].queue, *end.lanes[1].queue};
   if constexpr (IsAddressed<S>)
@@ -144,7 +113,7 @@ void ServiceRun::connect(std::size_t link) {
   }
 }
 
-void ServiceRun::one(Step const& step) {
+void ServiceRun::take(Step const& step) {
   auto const link = step.numbers[2] % links;
   renew_sources();
   if (clock_) began_ = must(clock_->now());
@@ -153,7 +122,7 @@ void ServiceRun::one(Step const& step) {
     case Do::batch: return batch(link);
     case Do::take_message: return receive(link);
     case Do::poll: return probe(link);
-    case Do::wait: return arm(ends_[link % 2]);
+    case Do::wait: return arm_one(ends_[link % 2]);
     case Do::ask_set: return ask_limit(ends_[link % 2]);
     case Do::refuse_flushes: return abort(link);
     case Do::destroy_channel: return connect(link);
@@ -176,15 +145,11 @@ void ServiceRun::abort(std::size_t link) {
   settle();
 }
 
-void ServiceRun::arm(End& end) {
+void ServiceRun::arm_one(End& end) {
   if (!program_.is_wakeable) return;
   auto const at = below(2);
-  Lane& lane = end.lanes[at];
-  auto const which = one_in(2) ? EventFor::any : EventFor::solicited;
-  if (!lane.queue->arm(which)) complain("a queue cannot be armed");
-  if (lane.armed != EventFor::any) lane.armed = which;
-  tell(std::string{"arm a queue of "} + (at == 0 ? "sends" : "receives") +
-       (which == EventFor::any ? "" : " for solicited completions"));
+  arm(*end.lanes[at].queue, end.lanes[at].armed,
+      std::string{"arm a queue of "} + (at == 0 ? "sends" : "receives"));
 }
 
 void ServiceRun::ask_limit(End& end) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A program that drives queue pairs of one service by hand, with receives of their own or shared
-// ones, run on the soft device and compared after each step with a serial model. One thread.
+// ones, compared after each step with a serial model. One thread.
 #pragma once
 
 #include <lend/lend.hpp>
@@ -10,23 +10,17 @@
 #include <deque>
 #include <list>
 #include <optional>
-#include <random>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "soft/programs/program.hpp"
-#include "soft/programs/run.hpp"
-#include "soft/programs/story.hpp"
+#include "soft/programs/by_hand.hpp"
 
 namespace lend::test {
 
-class ServiceRun : public Story {
+class ServiceRun : public ByHand {
  public:
   ServiceRun(Workplace& workplace, Program const& program);
-
-  /// The first thing that is wrong, or empty.
-  [[nodiscard]] std::string execute();
 
  private:
   static constexpr std::size_t links = 4;  // link i is at end i % 2, and its peer is link i ^ 1
@@ -37,22 +31,6 @@ class ServiceRun : public Story {
   static constexpr std::size_t bytes_of_long_region = 4097;  // more than a packet has
   using Content = std::array<std::byte, bytes_of_region>;
 
-  /// A receive that waits.
-  struct Room {
-    std::uint64_t id = 0;
-    ByteRange bytes{};
-  };
-  /// A completion that must come.
-  struct Told {
-    std::uint64_t id = 0;
-    std::size_t link = 0;
-    WorkStatus status = WorkStatus::success;
-    std::uint32_t bytes = 0;
-    std::optional<std::uint32_t> immediate{};
-    bool is_solicited = false;
-    std::optional<std::size_t> sender{};  // of a datagram: a link
-    ByteRange room{};
-  };
   /// The sends of an end complete in one queue, its receives in another.
   struct Lane {
     std::optional<CompletionQueue> queue{};
@@ -105,7 +83,9 @@ class ServiceRun : public Story {
   };
 
   // service_run.cpp
-  void begin();
+  void begin() override;
+  void take(Step const& step) override;
+  void end() override {}
   void make_end(std::size_t at);
   void connect(std::size_t link);
   template <class S>
@@ -114,9 +94,8 @@ class ServiceRun : public Story {
   void connect_both(std::size_t link);
   void open(std::size_t link);
   void renew_sources();
-  void one(Step const& step);
   void abort(std::size_t link);
-  void arm(End& end);
+  void arm_one(End& end);
   void ask_limit(End& end);
   [[nodiscard]] static AnyQueuePair& pair_of(Link& link);
 
@@ -149,39 +128,22 @@ class ServiceRun : public Story {
 
   // service_checks.cpp
   void settle();
-  void poll(Lane& lane);
   void compare(std::size_t at, Lane& lane);
-  void compare_one(TimedCompletion const& one, Told const& told, std::string const& what);
   void check_header(End& end, TimedCompletion const& one, Told const& told);
-  void check_time(TimedCompletion const& one, DeviceTime& last, std::string const& what);
   void check_wake_up(End& end);
   void check_event(DeviceEvent const& event);
   void check_events();
-  void check_states();
-  void check();
+  void check() override;
 
   [[nodiscard]] bool is_datagram() const noexcept { return program_.service == Service::datagram; }
   [[nodiscard]] bool is_reliable() const noexcept {
     return program_.service == Service::reliable_connection;
   }
-  [[nodiscard]] std::uint32_t below(std::uint32_t bound) {
-    return static_cast<std::uint32_t>(draw_() % bound);
-  }
-  [[nodiscard]] bool one_in(std::uint32_t n) { return below(n) == 0; }
-
-  Program const& program_;
-  Context context_;
-  std::optional<ProtectionDomain> domain_{};
   std::optional<DeviceEvents> events_{};
-  std::optional<DeviceClock> clock_{};
   std::optional<MemoryRegion> long_region_{};
   std::array<End, 2> ends_{};
   std::array<Link, links> links_{};
   std::list<Way> ways_{};
-  std::minstd_rand draw_{};  // of the step
-  std::uint64_t next_id_ = 1;
-  DeviceTime began_{};
-  DeviceTime posted_{};
 };
 
 }  // namespace lend::test

@@ -22,15 +22,15 @@ std::optional<std::size_t> Run::on(SetFrame& frame, std::size_t end) {
   auto const named = frame.scope->on(*model_.ends[end].channel);
   if (!named.has_value()) {
     if (!frame.has_ended || named.error() != Errc::stale_handle)
-      model_.complain("a scope of the set refuses a channel: " + named.error().message());
+      complain("a scope of the set refuses a channel: " + named.error().message());
     return {};
   }
-  if (frame.has_ended) model_.complain("a scope of the set names a channel after its end");
+  if (frame.has_ended) complain("a scope of the set names a channel after its end");
   auto const same = std::ranges::find(
       frame.members, end, [this](std::size_t scope) { return model_.scopes[scope].end; });
   if (same != frame.members.end() && !model_.scopes[*same].has_ended) {
     if (model_.scopes[*same].scope != named.value())
-      model_.complain("a scope of the set has two scopes of one channel");
+      complain("a scope of the set has two scopes of one channel");
     return *same;
   }
   auto const scope = enter(end, false);
@@ -52,7 +52,7 @@ std::optional<std::size_t> Run::chosen_scope(Step const& step) {
 }
 
 void Run::open_set(Step const& step) {
-  if (!set_ || open_.size() + frames_.size() >= depth_max) return;
+  if (!set_ || depth() >= depth_max) return;
   if (step.numbers[1] % 8 != 0) return run_set(step);
   run_while_unwinding([&] { run_set(step); });
 }
@@ -130,11 +130,10 @@ void Run::finish_set(SetFrame& frame) {
       members.push_back({scope, model_.before_end_of(scope, std::nullopt)});
   }
   auto const result = frame.scope->finish();
-  tell("} the scope of the set finished: " +
-       (result.has_value() ? "success" : std::string{name_of(result.error().code())}));
+  tell("} the scope of the set finished: " + words_of(result));
   if (std::exchange(frame.has_ended, true)) {
     if (result.has_value() || result.error() != Errc::stale_handle)
-      model_.complain("a scope of the set was finished twice");
+      complain("a scope of the set was finished twice");
     return;
   }
   model_.after_end_of_set(members,

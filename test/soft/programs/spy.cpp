@@ -7,6 +7,7 @@
 #include <soft/device/provider.hpp>
 #include <verbs/device/device_list.hpp>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "support/catch.hpp"
@@ -56,6 +57,7 @@ struct SpyCalls {
       for (int i = 0; i < request->num_sge; ++i)
         work.pieces.push_back(
             {request->sg_list[i].addr, request->sg_list[i].length, request->sg_list[i].lkey});
+      active->check_apart(work);
       works.push_back(std::move(work));
     }
   }
@@ -299,6 +301,19 @@ void Spy::complain(std::string text) {
 
 void Spy::complain_if(std::string text) {
   if (!text.empty()) complain(std::move(text));
+}
+
+void Spy::check_apart(Accepted const& work) {
+  auto const meets = [&](Accepted const& other) {
+    return other.is_in_progress() && !other.is_copied &&
+           (work.device_writes || other.device_writes) &&
+           std::ranges::any_of(work.pieces, [&](Piece const& piece) {
+             return std::ranges::any_of(other.pieces,
+                                        [&](Piece const& its) { return piece.overlaps(its); });
+           });
+  };
+  if (std::ranges::any_of(works_, meets) || std::ranges::any_of(pooled_, meets))
+    complain("work was posted to bytes that other work has");
 }
 
 Accepted* Spy::find(std::uint32_t queue_pair, std::uint64_t id) noexcept {

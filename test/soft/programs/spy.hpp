@@ -88,6 +88,8 @@ class Spy {
   friend struct SpyCalls;
   void complain(std::string text);
   void complain_if(std::string text);
+  /// The device writes no bytes of `work` that other work has, nor the reverse.
+  void check_apart(Accepted const& work);
   [[nodiscard]] std::size_t index_of(Accepted const& work) const noexcept {
     return static_cast<std::size_t>(&work - works_.data());
   }

@@ -38,8 +38,8 @@ Run::Before Run::before(std::size_t end, std::optional<std::size_t> scope, Reque
           .is_broken = model_.is_broken(end),
           .has_room = model_.has_room(end, request.operation),
           .waits = waits,
-          .accepted = model_.spy().works().size(),
-          .polls_failed = model_.spy().polls_failed};
+          .accepted = spy_.works().size(),
+          .polls_failed = spy_.polls_failed};
 }
 
 Deadline Run::deadline_of(std::uint32_t number) const {
@@ -69,15 +69,16 @@ Run::Request Run::request_of(Step const& step, bool unsafely) {
   for (std::size_t i = 0; i < pieces; ++i) {
     std::size_t const region = unsafely ? unsafe_region : (numbers[4] + i) % model_.regions.size();
     if (!unsafely && !model_.regions[region]) continue;
-    std::size_t const offset = (numbers[4] / 4 + i * 17) % (region_bytes - 8);
+    std::size_t const offset =
+        (unsafely ? unsafe_at_ : 0) + (numbers[4] / 4 + i * 17) % (region_bytes - 8);
     std::size_t const length = numbers[5] / 8 % 16 == 0 ? 0 : 1 + numbers[5] / 128 % 8;
     ByteRange range{offset, length};
+    auto& memory = unsafely ? *unsafe_ : *model_.regions[region];
     if (oddity == 2) {
-      range.length = region_bytes + 1 - offset;  // one byte beyond
+      range.length = memory.size() + 1 - offset;  // one byte beyond
       request.is_wrong = true;
     }
     request.ranges.push_back({region, range});
-    auto& memory = unsafely ? *unsafe_ : *model_.regions[region];
     if (writes)
       request.scattered.push_back(memory.scatter(range.offset, range.length));
     else
@@ -144,8 +145,10 @@ Run::Request Run::atomic_of(Step const& step, std::size_t region) {
   request.is_wrong = oddity <= 2;
   request.word = remote_.word(word);
   if (oddity == 3) request.word.key = 0xbad'0bad;
+  bool const is_unsafe = region == unsafe_region;
+  if (is_unsafe) result.offset += unsafe_at_;
   request.ranges.push_back({region, result});
-  auto& memory = region == unsafe_region ? *unsafe_ : *model_.regions[region];
+  auto& memory = is_unsafe ? *unsafe_ : *model_.regions[region];
   request.scattered.push_back(memory.scatter(result.offset, result.length));
   request.bytes = result.length;
   choose_options(request, step);
@@ -154,13 +157,13 @@ Run::Request Run::atomic_of(Step const& step, std::size_t region) {
 
 bool Run::note(std::size_t before, std::size_t end, std::optional<std::size_t> scope,
                Request const& request, bool lends) {
-  auto const& works = model_.spy().works();
+  auto const& works = spy_.works();
   if (works.size() == before) return false;
-  if (works.size() > before + 1) model_.complain("one request was posted twice");
+  if (works.size() > before + 1) complain("one request was posted twice");
   auto const& work = works.back();
   if (work.queue_pair != model_.ends[end].queue_pair || !is_as_asked(work, request))
-    model_.complain("another request was posted than was asked for");
-  if (request.is_wrong) model_.complain("a request that makes no sense was posted");
+    complain("another request was posted than was asked for");
+  if (request.is_wrong) complain("a request that makes no sense was posted");
   model_.posts.push_back({.accepted = before,
                           .end = end,
                           .scope = scope,
@@ -173,10 +176,10 @@ bool Run::note(std::size_t before, std::size_t end, std::optional<std::size_t> s
 void Run::check_refusal(Error const& error, Before const& before, std::size_t end,
                         Request const& request) {
   auto const refuse = [&](char const* why) {
-    model_.complain(std::string{"a post was refused as "} + std::string{name_of(error.code())} +
-                    ", " + why);
+    complain(std::string{"a post was refused as "} + std::string{name_of(error.code())} + ", " +
+             why);
   };
-  if (model_.spy().works().size() != before.accepted) refuse("and was posted all the same");
+  if (spy_.works().size() != before.accepted) refuse("and was posted all the same");
   switch (error.code()) {
     case Errc::stale_handle:
       if (!before.is_gone) refuse("but its scope and channel are there");
@@ -197,7 +200,7 @@ void Run::check_refusal(Error const& error, Before const& before, std::size_t en
       if (model_.is_hoarded(end)) refuse("but waiting was without hope");
       return;
     case Errc::system_failed:
-      if (model_.spy().polls_failed == before.polls_failed) refuse("but no poll has failed");
+      if (spy_.polls_failed == before.polls_failed) refuse("but no poll has failed");
       return;
     case Errc::already_borrowed:
       if (!model_.meets_a_loan(request.ranges, writes_here(request.operation)))
@@ -243,26 +246,27 @@ void Run::post(Step const& step) {
   if (!result.has_value()) {
     check_refusal(result.error(), state, end, request);
     if (state.has_room && !state.is_broken && !state.is_gone && !meets && !request.is_wrong)
-      model_.complain("a post was refused though nothing is in its way");
+      complain("a post was refused though nothing is in its way");
     return;
   }
   // A post that found no room has polled.
   if (state.is_gone || state.is_broken || !model_.has_room(end, request.operation))
-    model_.complain("a post was accepted that could not be");
+    complain("a post was accepted that could not be");
   if (model_.meets_a_loan(request.ranges, writes_here(request.operation)))
-    model_.complain("a loan was given that meets another");
+    complain("a loan was given that meets another");
   if (!note(state.accepted, end, scope, request, true))
-    return model_.complain("a post was answered with a handle and was not posted");
+    return complain("a post was answered with a handle and was not posted");
   handles_.push_back({std::move(result).value(), model_.posts.size() - 1, {}});
 }
 
+/// Each has bytes of its own: nothing else keeps work off the bytes of such a post.
 void Run::post_unsafely(Step const& step) {
   auto const end = step.numbers[0] % model_.ends.size();
   if (model_.ends[end].is_gone) return;
   auto const request = request_of(step, true);
   auto const state = before(end, {}, request, false);
   auto& channel = *model_.ends[end].channel;
-  // SAFETY: the region outlives both channels; what the device leaves there, nobody reads.
+  // SAFETY: no other work has these bytes, now or later, and their region outlives both channels.
   auto result = with(request, [&](auto const& work) {
     using Work = std::remove_cvref_t<decltype(work)>;
     if constexpr (std::is_same_v<Work, Send>)
@@ -280,7 +284,8 @@ void Run::post_unsafely(Step const& step) {
        words_of(result));
   if (!result.has_value()) return check_refusal(result.error(), state, end, request);
   if (!note(state.accepted, end, {}, request, false))
-    return model_.complain("a post was answered with a handle and was not posted");
+    return complain("a post was answered with a handle and was not posted");
+  unsafe_at_ += region_bytes;
   handles_.push_back({std::move(result).value(), model_.posts.size() - 1, {}});
 }
 
@@ -314,31 +319,30 @@ void Run::block(Step const& step) {
   });
   tell(name_of_end(end) + "." + std::string{name_of(request.operation)} + ": " + words_of(result));
   if (!note(state.accepted, end, {}, request, true)) {
-    if (result.has_value()) return model_.complain("a call succeeded and posted nothing");
+    if (result.has_value()) return complain("a call succeeded and posted nothing");
     return check_refusal(result.error(), state, end, request);
   }
   Posted& post = model_.posts.back();
   post.held = false;
   post.told = true;
   Accepted const& work = model_.device_side(post);
-  if (work.is_in_progress()) return model_.complain("a call returned with its work in progress");
+  if (work.is_in_progress()) return complain("a call returned with its work in progress");
   if (work.has_failed() == result.has_value())
-    return model_.complain("a call does not say how its work ended");
+    return complain("a call does not say how its work ended");
   if (result.has_value()) {
     if (work.is_receive && result.value() != work.bytes_received)
-      model_.complain("a call miscounts what was received");
+      complain("a call miscounts what was received");
     return;
   }
   auto const& error = result.error();
   bool const by_time = error == Errc::timed_out || error == Errc::cancelled;
-  bool const by_queue =
-      error == Errc::system_failed && model_.spy().polls_failed > state.polls_failed;
+  bool const by_queue = error == Errc::system_failed && spy_.polls_failed > state.polls_failed;
   bool const by_work = error == Errc::work_failed && error.work() != nullptr &&
                        error.work()->slot == work.slot() &&
                        error.work()->status == static_cast<WorkStatus>(work.status);
   if (!by_time && !by_queue && !by_work)
-    model_.complain("a call failed for no reason that there is: " + error.message());
-  if (!model_.is_broken(end)) model_.complain("a channel works although its work has failed");
+    complain("a call failed for no reason that there is: " + error.message());
+  if (!model_.is_broken(end)) complain("a channel works although its work has failed");
 }
 
 }  // namespace lend::test

@@ -18,23 +18,21 @@ std::string words_of(Result<T> const& result) {
 
 class Story {
  public:
-  /// What each step did, a line each.
-  [[nodiscard]] std::string const& story() const noexcept { return story_; }
-
- protected:
+  /// `depth`: in how many scopes.
+  void tell(std::string line, std::size_t depth) {
+    text_ += std::string(2 * depth + 2, ' ') + std::move(line) + '\n';
+  }
   /// The first one counts.
   void complain(std::string text) {
     if (violation_.empty()) violation_ = std::move(text);
   }
-  /// `depth`: in how many scopes.
-  void tell(std::string line, std::size_t depth = 0) {
-    story_ += std::string(2 * depth + 2, ' ') + std::move(line) + '\n';
-  }
+  /// What each step did, a line each.
+  [[nodiscard]] std::string const& text() const noexcept { return text_; }
   /// The first thing that is wrong, or empty.
   [[nodiscard]] std::string const& violation() const noexcept { return violation_; }
 
  private:
-  std::string story_{};
+  std::string text_{};
   std::string violation_{};
 };
 

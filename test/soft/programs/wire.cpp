@@ -37,7 +37,6 @@ std::vector<std::byte> content_of(std::vector<Piece> const& pieces, std::size_t 
 
 void Wire::begin(bool is_exact) {
   is_exact_ = is_exact;
-  unguarded_ = 0;
   pairs_.clear();
   sent_.clear();
   awaited_.clear();
@@ -74,10 +73,8 @@ std::optional<Sent> Wire::describe(ibv_qp const& pair, ibv_send_wr const& reques
   sent.from = pair.qp_num;
   sent.is_write = is_write;
   if (has_immediate) sent.immediate = be32toh(request.imm_data);
-  for (int i = 0; i < request.num_sge; ++i) {
+  for (int i = 0; i < request.num_sge; ++i)
     append(sent.bytes, request.sg_list[i].addr, request.sg_list[i].length);
-    if (request.sg_list[i].lkey == unguarded_) sent.is_guarded = false;
-  }
   if (pair.qp_type == IBV_QPT_UD) {
     sent.to = request.wr.ud.remote_qpn;
     auto const& way = static_cast<soft::AddressHandle const*>(request.wr.ud.ah)->attributes;
@@ -162,12 +159,7 @@ std::string Wire::compare(Sent const& sent, Accepted const& receive, ibv_wc cons
                              ? std::optional<std::uint32_t>{be32toh(entry.imm_data)}
                              : std::nullopt;
   if (immediate != sent.immediate) return "a message came with another immediate";
-  bool const is_guarded =
-      sent.is_guarded && std::ranges::none_of(receive.pieces, [this](Piece const& piece) {
-        return piece.key == unguarded_;
-      });
-  if (!sent.is_write && is_guarded && receive.content != sent.bytes)
-    return "a message came torn, or is another";
+  if (!sent.is_write && receive.content != sent.bytes) return "a message came torn, or is another";
   if (!is_datagram) return {};
   if (receive.has_header != sent.has_header) return "a datagram has a header, or none, wrongly";
   if (!sent.has_header) return {};

@@ -26,7 +26,6 @@ struct Sent {
   std::vector<std::byte> bytes{};
   std::optional<std::uint32_t> immediate{};
   bool is_write = false;    ///< with an immediate: its bytes go elsewhere
-  bool is_guarded = true;   ///< nothing changes its bytes until it is over
   bool has_right = true;    ///< its key is the target's
   bool has_header = false;  ///< a datagram's, before its bytes
 };
@@ -38,8 +37,6 @@ class Wire {
   /// Forgets all. `is_exact`: no fault delays or loses a message, so that the poster's call
   /// delivers an unreliable one, or nobody does.
   void begin(bool is_exact);
-  /// What lies under this key may change at any time.
-  void leave_unguarded(std::uint32_t key) noexcept { unguarded_ = key; }
 
   // ---- queue pairs ----
   void note_made(ibv_qp const& pair);
@@ -81,7 +78,6 @@ class Wire {
 
   std::vector<Accepted>& works_;
   bool is_exact_ = false;
-  std::uint32_t unguarded_ = 0;
   std::map<std::uint32_t, Pair> pairs_{};
   std::vector<Sent> sent_{};
   std::map<std::size_t, std::size_t> awaited_{};  // where it is exact: of a receive its message
