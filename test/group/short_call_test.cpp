@@ -330,8 +330,10 @@ TEST_CASE("polls of a posted call see what its peers call, and that they have le
     auto pending = must(scope.post_barrier());
     std::array<int, 4> all{};
     REQUIRE(error_of(ranks[2].allgather(std::array{1}, all, within(0s))) == Errc::timed_out);
-    SECTION("after some polls") {
-      CHECK(error_of_polls(pending, 300) == Errc::disagreement);
+    SECTION("after some polls, and at once if it gives up") {
+      bool const gives_up = GENERATE(false, true);
+      if (gives_up) ranks[2].abandon();
+      CHECK(error_of_polls(pending, gives_up ? 1 : 300) == Errc::disagreement);
     }
     SECTION("at once by check()") {
       CHECK(error_of(ranks[0].check()) == Errc::disagreement);

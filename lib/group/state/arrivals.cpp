@@ -135,6 +135,13 @@ Result<void> Arrivals::check_agreement(std::uint32_t rank) noexcept {
   return success();
 }
 
+bool Arrivals::has_lost_any() const noexcept {
+  return std::ranges::any_of(links_.linked(), [this](std::uint32_t rank) {
+    Link const& link = std::as_const(links_)[rank];
+    return link.fault() || (link.failure() != nullptr && !link.peer_has_left());
+  });
+}
+
 Result<void> Arrivals::check_for_losses() noexcept {
   // A peer says why before its links end.
   for (auto const i : links_.linked())

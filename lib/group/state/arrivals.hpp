@@ -55,6 +55,8 @@ class Arrivals {
   [[nodiscard]] Result<void> check_agreement() noexcept;
   /// A rank that is needed and gone, or whose loss was found out, here or by another rank.
   [[nodiscard]] Result<void> check_for_losses() noexcept;
+  /// Whether a rank that has not left is lost, or has said why it ends.
+  [[nodiscard]] bool has_lost_any() const noexcept;
   [[nodiscard]] Error needs_one_that_left(std::uint32_t rank) noexcept;
   [[nodiscard]] Error detected(Fault::Reason reason, std::uint32_t rank, Error error) noexcept {
     return failure_.detected({reason, rank, links_.ranks().rank}, std::move(error));

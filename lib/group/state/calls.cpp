@@ -161,8 +161,11 @@ Result<bool> Calls::poll(PostedCalls::Id id) noexcept {
       LEND_TRYV(go_on());
       if (posted_.is_empty()) return success();
       LEND_TRY(has_come, short_calls_.posted() != nullptr ? poll_set() : arrivals_.take());
-      // What has come counts before what was lost.
-      if (!has_come) return arrivals_.check_for_losses();
+      if (has_come) continue;
+      // What has come counts before what was lost: the short way looks only where it waits.
+      if (short_calls_.posted() == nullptr || !arrivals_.has_lost_any())
+        return arrivals_.check_for_losses();
+      LEND_TRYV(leave_short_way());
     }
     return success();
   }();
@@ -240,10 +243,14 @@ Result<void> Calls::go_on_generally(PostedCalls::Id awaited) noexcept {
     LEND_TRYV(go_on(awaited));
     if (short_calls_.posted() == nullptr || (awaited != 0 && posted_.has_ended(awaited)))
       return success();
-    PostedCall::Touch const touch{posted_.front()};
-    short_calls_.leave();
-    LEND_TRYV(arrivals_.check_agreement());
+    LEND_TRYV(leave_short_way());
   }
+}
+
+Result<void> Calls::leave_short_way() noexcept {
+  PostedCall::Touch const touch{posted_.front()};
+  short_calls_.leave();
+  return arrivals_.check_agreement();
 }
 
 Error Calls::why_not_ended(PostedCalls::Id id) const noexcept {

@@ -110,6 +110,8 @@ class Calls {
   [[nodiscard]] Result<void> go_on(PostedCalls::Id awaited = 0) noexcept;
   /// The same, so that the call under way is ongoing() unless `awaited` has ended.
   [[nodiscard]] Result<void> go_on_generally(PostedCalls::Id awaited = 0) noexcept;
+  /// The posted call that takes it goes on generally.
+  [[nodiscard]] Result<void> leave_short_way() noexcept;
 
   GroupState& group_;
   OwnStatus& status_;
