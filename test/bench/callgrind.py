@@ -38,3 +38,9 @@ def within(functions, command, environment=None):
     """The instructions of functions, and of all that they call."""
     toggles = (f"--toggle-collect={function}" for function in functions)
     return dumps(command, "--collect-atstart=no", *toggles, environment=environment)[-1]
+
+
+def within_but(function, excluded, command, environment=None):
+    """The instructions of a function that is called once, and of all that it calls but one."""
+    return dumps(command, "--collect-atstart=no", f"--toggle-collect={function}", f"--toggle-collect={excluded}",
+                 f"--zero-before={function}", f"--dump-after={function}", environment=environment)[0]

@@ -12,6 +12,7 @@
 #include <lend/group.hpp>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <deque>
 #include <optional>
@@ -34,7 +35,9 @@ Result<std::vector<Rank>> ranks_of(std::uint32_t size, std::size_t bytes = sizeo
   for (std::uint32_t rank = 0; rank < size; ++rank) {
     LEND_TRY(context, open_device(DeviceChoice::soft()));
     LEND_TRY(domain, context.allocate_protection_domain());
-    LEND_TRY(one, PreparedGroup::prepare(domain, rank, size));
+    // No keep-alives: they go by the clock.
+    GroupOptions const options{.keep_alive = std::chrono::hours{1}};
+    LEND_TRY(one, PreparedGroup::prepare(domain, rank, size, options));
     domains.push_back(std::move(domain));
     prepared.push_back(std::move(one));
   }

@@ -15,6 +15,7 @@ import sys
 import callgrind
 
 CALLS = 500  # of each run: what a run costs besides is lost in them
+LOOKS = "*Peer::is_found_dead*"  # whether a program lives, by the clock
 # What g++ 12 -O2 makes, and some 5 in a hundred.
 BANDS = {
     "posted": {("barrier", 2): 1250, ("allreduce", 2): 1675, ("barrier", 4): 1610, ("allreduce", 4): 2470},
@@ -27,20 +28,17 @@ LENT = {(8192, 2): 735, (8192, 8): 555}
 
 
 def count(program, way, what, ranks, metrics="0"):
-    """Instructions of a call at one rank, but for those that look whether a program lives: these go
-    by the clock."""
+    """Instructions of a call at one rank, but for LOOKS."""
     command = [program, way, what, str(ranks), str(CALLS)]
     if way == "blocking":  # such calls hardly ever look
         return callgrind.within(["lend_bench_call"], command, {"LEND_METRICS": metrics}) / CALLS
-    functions = ["lend_bench_group", "*Peer::is_found_dead*"]  # counts in the one, not in the other
-    return callgrind.within(functions, command, {"LEND_METRICS": metrics}) / CALLS / ranks
+    return callgrind.within_but("lend_bench_group", LOOKS, command, {"LEND_METRICS": metrics}) / CALLS / ranks
 
 
 def of_row(program, way, size, rows):
-    """Instructions of a row at both ranks: the least of three, as those that look whether a program
-    lives go by the clock."""
+    """Instructions of a row at both ranks, but for LOOKS."""
     command = [program, way, str(size), str(rows), str(CALLS)]
-    return min(callgrind.within([f"lend_bench_{way}"], command) for _ in range(3)) / CALLS / rows / 2
+    return callgrind.within_but(f"lend_bench_{way}", LOOKS, command) / CALLS / rows / 2
 
 
 def main():
