@@ -18,6 +18,7 @@
 #include "raw_ends.hpp"
 #include "rendezvous.hpp"
 #include "support/peer_process.hpp"
+#include "support/thorough.hpp"
 
 using namespace lend;
 using namespace lend::test;
@@ -324,7 +325,7 @@ TEST_CASE("a peer that scribbles over all it can reach breaks nothing but data",
   auto const where = GENERATE(Scribbles::in_its_own_segment, Scribbles::everywhere);
   auto const first_seed = seed_of_this_run();
   Rendezvous const rendezvous;
-  for (unsigned round = 0; round < 30; ++round) {
+  for (unsigned round = 0; round < (thorough() ? 300 : 10); ++round) {
     auto const seed = first_seed + round;
     CAPTURE(first_seed, seed, round, static_cast<int>(where));
     PeerProcess vandal{[=](Wire const& wire) { return be_a_vandal(wire, seed, where); }};

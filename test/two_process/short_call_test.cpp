@@ -214,7 +214,7 @@ TEST_CASE("a rank killed at any instruction of a call of few bytes is named by t
 TEST_CASE("a rank killed as it shows and reads long parts is named by the others",
           "[two_process]") {
   if (lacks_what_it_takes()) return;
-  for (auto const moment : moments(8, 30'000)) check_killed(moment, exchange_all);
+  for (auto const moment : moments(5, 30'000)) check_killed(moment, exchange_all);
 }
 
 TEST_CASE("a rank stopped at any instruction of a call of few bytes is awaited, and goes on",
