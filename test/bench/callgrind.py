@@ -37,10 +37,14 @@ def dumps(command, *options, environment=None):
 def within(functions, command, environment=None):
     """The instructions of functions, and of all that they call."""
     toggles = (f"--toggle-collect={function}" for function in functions)
-    return dumps(command, "--collect-atstart=no", *toggles, environment=environment)[-1]
+    counted = dumps(command, "--collect-atstart=no", *toggles, environment=environment)[-1]
+    return counted or sys.exit(f"{' '.join(command)}: calls none of these functions")
 
 
 def within_but(function, excluded, command, environment=None):
     """The instructions of a function that is called once, and of all that it calls but one."""
-    return dumps(command, "--collect-atstart=no", f"--toggle-collect={function}", f"--toggle-collect={excluded}",
-                 f"--zero-before={function}", f"--dump-after={function}", environment=environment)[0]
+    calls = dumps(command, "--collect-atstart=no", f"--toggle-collect={function}", f"--toggle-collect={excluded}",
+                  f"--zero-before={function}", f"--dump-after={function}", environment=environment)[:-1]
+    if len(calls) != 1 or calls[0] == 0:
+        sys.exit(f"{' '.join(command)}: calls {function} {len(calls)} times")
+    return calls[0]
